@@ -1,0 +1,1 @@
+//! highwater-stores

@@ -1,0 +1,64 @@
+//! The executable specification: one lock, one map, and the rules applied under the lock.
+//!
+//! The other engines are compared with this one. It is also good for tests and for one process that
+//! needs no durability: what it acknowledges is applied, and gone with the process.
+
+mod feed;
+mod jobs;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::{
+    Result,
+    clock::{Clock, SystemClock},
+    feed::{FeedId, Hub},
+    jobs::JobEvent,
+    retention::{Retention, Swept, Upkeep},
+    sync::{Mutex, MutexGuard},
+};
+
+/// Keeps everything in this process. Clones share what they keep.
+#[derive(Debug, Clone)]
+pub struct MemoryStore {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Never held across an await, and each critical section is a few lines.
+    jobs: Mutex<jobs::Jobs>,
+    /// For its bells; the feed itself is in memory anyway.
+    hub: Arc<Hub<JobEvent>>,
+    feed: FeedId,
+    clock: Arc<dyn Clock>,
+}
+
+impl MemoryStore {
+    /// An empty store that tells the time by `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> MemoryStore {
+        let (jobs, hub) = (Mutex::default(), Arc::default());
+        MemoryStore { shared: Arc::new(Shared { jobs, hub, feed: FeedId::random(), clock }) }
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, jobs::Jobs> {
+        self.shared.jobs.lock()
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> MemoryStore {
+        MemoryStore::new(Arc::new(SystemClock))
+    }
+}
+
+#[async_trait]
+impl Upkeep for MemoryStore {
+    async fn sweep(&self, retention: &Retention) -> Result<Swept> {
+        let now = self.shared.clock.now();
+        let (swept, published) = self.jobs().sweep(retention, now);
+        self.shared.hub.publish(published);
+        Ok(swept)
+    }
+}

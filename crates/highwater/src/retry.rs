@@ -1,0 +1,91 @@
+//! When to try again: two pure functions, and the loop around an idempotent call.
+
+use std::time::Duration;
+
+use crate::{Error, Result, clock::Clock};
+
+/// Shortest wait of a subscription for a store that is away.
+const RECONNECT_DELAY_MIN: Duration = Duration::from_secs(1);
+/// Longest wait of a subscription for a store that is away.
+const RECONNECT_DELAY_MAX: Duration = Duration::from_mins(1);
+
+/// First wait of a call that failed.
+const CALL_DELAY_MIN: Duration = Duration::from_millis(20);
+/// Tries of a call, the first included: with the waits between them about a second, which covers
+/// the restart of a store, and no caller hangs on a store that stays away.
+const CALL_TRIES: u32 = 6;
+
+/// How long to wait before reconnecting, `outage` after the link broke. `chance` is in `0.0..1.0`.
+///
+/// The wait grows with the outage (half of it, which makes the tries grow exponentially), so an
+/// outage of 10 s is noticed to be over within 5 s; jitter takes up to half of it away, so that a
+/// thousand subscribers do not come back in the same instant.
+pub fn reconnect_delay(outage: Duration, chance: f64) -> Duration {
+    let longest = (outage / 2).clamp(RECONNECT_DELAY_MIN, RECONNECT_DELAY_MAX);
+    longest.mul_f64(1.0 - chance.clamp(0.0, 1.0) / 2.0)
+}
+
+/// How long to wait after the `failed`-th failure of a call (from 1), or `None` to give up.
+fn call_delay(failed: u32, chance: f64) -> Option<Duration> {
+    let longest = CALL_DELAY_MIN * 2_u32.saturating_pow(failed);
+    (failed < CALL_TRIES).then(|| longest.mul_f64(1.0 - chance.clamp(0.0, 1.0) / 2.0))
+}
+
+/// Makes an idempotent call until it succeeds, fails for good, or has failed too often.
+///
+/// `call` gets the number of the try, from 1. The last error reaches the caller, who decides.
+pub async fn idempotent<T>(
+    clock: &dyn Clock,
+    mut call: impl AsyncFnMut(u32) -> Result<T>,
+) -> Result<T> {
+    let mut failed = 0;
+    loop {
+        let error: Error = match call(failed + 1).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        failed += 1;
+        match call_delay(failed, fastrand::f64()) {
+            Some(delay) if error.is_transient() => clock.sleep(delay).await,
+            Some(_) | None => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(outage_ms: u64, chance: f64, expected_ms: u64) {
+        let delay = reconnect_delay(Duration::from_millis(outage_ms), chance);
+        assert_eq!(delay, Duration::from_millis(expected_ms));
+    }
+
+    #[test]
+    fn the_first_wait_is_a_second_at_most() {
+        check(0, 0.0, 1_000);
+        check(0, 1.0, 500);
+    }
+
+    #[test]
+    fn an_outage_of_ten_seconds_is_over_within_five() {
+        check(10_000, 0.0, 5_000);
+    }
+
+    #[test]
+    fn the_wait_stops_growing_at_a_minute() {
+        check(3_600_000, 0.0, 60_000);
+        check(3_600_000, 1.0, 30_000);
+    }
+
+    #[test]
+    fn a_call_gives_up_after_about_a_second() {
+        let waits: Vec<_> = (1..).map_while(|failed| call_delay(failed, 0.0)).collect();
+        let total: Duration = waits.iter().sum();
+        assert!(
+            waits.is_sorted() && total > Duration::from_secs(1) && total < Duration::from_secs(2),
+            "{waits:?}"
+        );
+    }
+}
