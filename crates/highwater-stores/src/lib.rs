@@ -1,1 +1,129 @@
-//! highwater-stores
+//! The engines of Highwater, and [`open`], which picks them by URL.
+
+mod boards;
+pub mod sqlite;
+
+use std::sync::Arc;
+
+use highwater::{
+    Error, ErrorKind, Result,
+    clock::{Clock, SystemClock},
+    jobs::JobStore,
+    memory::MemoryStore,
+    retention::{Retention, Upkeep},
+};
+
+use sqlite::{SqliteOptions, SqliteStore};
+
+/// Which store fills which slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreUrls {
+    /// Fills every slot that is not set on its own.
+    pub store: String,
+    /// Fills the slot of jobs.
+    pub jobs: Option<String>,
+}
+
+impl StoreUrls {
+    /// One store for everything.
+    pub fn all(store: impl Into<String>) -> StoreUrls {
+        StoreUrls { store: store.into(), jobs: None }
+    }
+}
+
+/// What every engine is told.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// How long things are kept.
+    pub retention: Retention,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions { retention: Retention::default(), clock: Arc::new(SystemClock) }
+    }
+}
+
+/// A deployment: one store per domain.
+#[derive(Debug, Clone)]
+pub struct Slots {
+    /// Where jobs are kept.
+    pub jobs: Arc<dyn JobStore>,
+    /// The engines behind the slots, each once.
+    pub upkeep: Vec<Arc<dyn Upkeep>>,
+}
+
+/// Fills the slots of a deployment from URLs: `sqlite:PATH` (a file of this process's own),
+/// `sqlite::memory:` (a private file that is removed at the end) or `memory:`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> highwater::Result<()> {
+/// use highwater_stores::{StoreOptions, StoreUrls, open};
+/// let slots = open(&StoreUrls::all("sqlite::memory:"), StoreOptions::default()).await?;
+/// # let _ = slots.jobs; Ok(()) }
+/// ```
+pub async fn open(urls: &StoreUrls, options: StoreOptions) -> Result<Slots> {
+    let url = urls.jobs.as_ref().unwrap_or(&urls.store);
+    let engine = Engine::open(url, options).await?;
+    Ok(Slots { jobs: engine.jobs(), upkeep: vec![engine.upkeep()] })
+}
+
+/// The only list of engines.
+#[derive(Debug)]
+enum Engine {
+    Memory(MemoryStore),
+    Sqlite(SqliteStore),
+}
+
+impl Engine {
+    async fn open(url: &str, options: StoreOptions) -> Result<Engine> {
+        let StoreOptions { retention, clock } = options;
+        match url.split_once(':') {
+            Some(("memory", "")) => Ok(Engine::Memory(MemoryStore::new(clock))),
+            Some(("sqlite", place)) => {
+                let options = SqliteOptions { retention, clock };
+                let store = match place.strip_prefix("//").unwrap_or(place) {
+                    "" => {
+                        return Err(Error::invalid(
+                            "store",
+                            url,
+                            "must name a file, as in `sqlite:highwater.db`",
+                        ));
+                    }
+                    ":memory:" => SqliteStore::open_temporary(options).await?,
+                    path => SqliteStore::open(path, options).await?,
+                };
+                Ok(Engine::Sqlite(store))
+            }
+            Some((
+                scheme @ ("postgres" | "postgresql" | "redis" | "firestore" | "http" | "https"),
+                _,
+            )) => {
+                let detail =
+                    format!("this build has no `{scheme}:` engine: use `sqlite:PATH` or `memory:`");
+                Err(Error::new(ErrorKind::Unsupported, detail))
+            }
+            _ => Err(Error::invalid(
+                "store",
+                url,
+                "must be `sqlite:PATH`, `sqlite::memory:` or `memory:`",
+            )),
+        }
+    }
+
+    fn jobs(&self) -> Arc<dyn JobStore> {
+        match self {
+            Engine::Memory(store) => Arc::new(store.clone()),
+            Engine::Sqlite(store) => Arc::new(store.clone()),
+        }
+    }
+
+    fn upkeep(&self) -> Arc<dyn Upkeep> {
+        match self {
+            Engine::Memory(store) => Arc::new(store.clone()),
+            Engine::Sqlite(store) => Arc::new(store.clone()),
+        }
+    }
+}

@@ -1,1 +1,1 @@
-//! highwater-testkit
+//! What every engine must keep.

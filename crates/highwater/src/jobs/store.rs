@@ -6,10 +6,11 @@ use async_trait::async_trait;
 
 use super::{
     Draft, Epoch, EventId, Job, JobEvent, JobId, JobRef, Payload, Report, Status, Tag, TaskCount,
-    TaskIndex,
+    TaskIndex, Version,
 };
 use crate::{
     Error, Result,
+    clock::Timestamp,
     feed::{Fingerprint, Follow, Patience, Seq, Start},
     limits::LIST_JOBS_MAX,
 };
@@ -104,6 +105,23 @@ impl Write {
             draft;
         let event_id = event_id.unwrap_or_else(EventId::unique);
         Ok(Write { job, task, tag, status, message, payload, schema_version, event_id, writer })
+    }
+
+    /// The state that this write leaves, once it was judged to be `version`.
+    pub fn report(&self, version: Version, revision: Seq, timestamp: Timestamp) -> Report {
+        Report {
+            job: self.job.id.clone(),
+            task: self.task,
+            tag: self.tag.clone(),
+            status: self.status,
+            message: self.message.clone(),
+            timestamp,
+            version,
+            event_id: self.event_id.clone(),
+            payload: self.payload.clone(),
+            schema_version: self.schema_version,
+            revision,
+        }
     }
 }
 

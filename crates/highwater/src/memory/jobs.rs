@@ -104,7 +104,7 @@ impl Jobs {
 
     fn set(
         &mut self,
-        write: Write,
+        write: &Write,
         now: Timestamp,
     ) -> Result<(Written, Option<Published<JobEvent>>)> {
         let record = self.find(&write.job)?;
@@ -117,26 +117,14 @@ impl Jobs {
             epoch: record.epochs.get(&write.task).copied(),
             version: record.board.get(write.task, &write.tag).map(|report| report.version),
         };
-        let version = match (rules::judge(&write, before)?, same_id) {
+        let version = match (rules::judge(write, before)?, same_id) {
             (Verdict::Apply(version), _) => version,
             (Verdict::Repeat, Some(earlier)) => {
                 return Ok((Written::Repeated(Arc::clone(earlier)), None));
             }
             (Verdict::Repeat, None) => return Err(unreachable_record(&write.job)),
         };
-        let report = Arc::new(Report {
-            job: write.job.id.clone(),
-            task: write.task,
-            tag: write.tag,
-            status: write.status,
-            message: write.message,
-            timestamp: now,
-            version,
-            event_id: write.event_id,
-            payload: write.payload,
-            schema_version: write.schema_version,
-            revision: self.feed.next(scope),
-        });
+        let report = Arc::new(write.report(version, self.feed.next(scope), now));
         let record = self.find_mut(&write.job)?;
         record.board.put(Arc::clone(&report));
         record.last_change = now;
@@ -235,7 +223,7 @@ impl JobStore for MemoryStore {
 
     async fn set(&self, write: Write) -> Result<Written> {
         let mut jobs = self.jobs();
-        let (written, published) = jobs.set(write, self.shared.clock.now())?;
+        let (written, published) = jobs.set(&write, self.shared.clock.now())?;
         // Under the lock, so that events are published in the order of their commits.
         self.shared.hub.publish(published);
         Ok(written)

@@ -1,0 +1,3 @@
+//! Benchmarks of Highwater.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! What is done to the repository.
+
+fn main() {}
