@@ -1,25 +1,16 @@
 //! What a worker holds: one task of one job.
 
-use std::{
-    fmt::Display,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
-
-use tokio_util::sync::CancellationToken;
+use std::{fmt::Display, sync::Arc, time::Duration};
 
 use super::{
-    Created, Deleted, Deletion, Draft, Epoch, Filter, FollowRequest, Job, JobId, JobRef, JobStore,
-    OnError, Reading, Status, Subscription, Summary, SummaryWatch, Tag, TaskCount, TaskIndex,
-    Waited, Write, Writer, Written, rules, summary, watch,
+    Created, Deleted, Deletion, Draft, Epoch, Filter, Job, JobId, JobRef, JobStore, OnError,
+    Status, Subscription, Summary, SummaryWatch, Tag, TaskCount, TaskIndex, Viewer, Waited, Write,
+    Writer, Written, rules,
 };
 use crate::{
-    Error, ErrorKind, Result,
+    ErrorKind, Result,
     clock::{Clock, SystemClock},
-    feed::{Patience, Seq, Start},
+    feed::{Patience, Start},
     retry,
 };
 
@@ -44,16 +35,10 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Manager {
-    store: Arc<dyn JobStore>,
-    clock: Arc<dyn Clock>,
-    job: Job,
+    viewer: Viewer,
     created: Created,
     task: TaskIndex,
     epoch: Epoch,
-    patience: Patience,
-    /// The newest revision this manager was told: its own reads are never older.
-    seen: AtomicU64,
-    closed: CancellationToken,
 }
 
 /// What a manager can be told when it is opened.
@@ -95,13 +80,13 @@ impl Manager {
         let epoch =
             retry::idempotent(&*clock, async |_| store.take_over(&job_ref, task).await).await?;
         tracing::debug!(job = %job.id, task = task.0, epoch = epoch.0, "manager opened");
-        let (seen, closed) = (AtomicU64::new(0), CancellationToken::new());
-        Ok(Manager { store, clock, job, created, task, epoch, patience, seen, closed })
+        let viewer = Viewer::new(store, job, patience, clock);
+        Ok(Manager { viewer, created, task, epoch })
     }
 
     /// The job as it is stored.
     pub fn job(&self) -> &Job {
-        &self.job
+        self.viewer.job()
     }
 
     /// Whether this manager created the job.
@@ -124,22 +109,24 @@ impl Manager {
     /// Tried again by itself while the store is busy or away, always under one event id, so it counts
     /// once. An error that is left after that reaches the caller, who decides.
     pub async fn set_state(&self, draft: Draft) -> Result<Written> {
-        self.check_is_open()?;
-        rules::check_is_own(&draft, &self.job, self.task)?;
+        self.viewer.check_is_open()?;
+        rules::check_is_own(&draft, self.job(), self.task)?;
         let write =
-            Write::new(JobRef::from(&self.job), self.task, draft, Writer::Fenced(self.epoch))?;
+            Write::new(JobRef::from(self.job()), self.task, draft, Writer::Fenced(self.epoch))?;
         let (tag, event_id) = (write.tag.clone(), write.event_id.clone());
-        let result =
-            retry::idempotent(&*self.clock, async |_| self.store.set(write.clone()).await).await;
+        let result = retry::idempotent(self.viewer.clock(), async |_| {
+            self.viewer.store().set(write.clone()).await
+        })
+        .await;
         match &result {
             Ok(written) => {
                 let report = written.report();
-                self.seen.fetch_max(report.revision.0, Ordering::SeqCst);
-                tracing::debug!(job = %self.job.id, tag = %tag, task = self.task.0, version = report.version.0,
+                self.viewer.saw(report.revision);
+                tracing::debug!(job = %self.job().id, tag = %tag, task = self.task.0, version = report.version.0,
                     event_id = %event_id, status = report.status.0, "state written");
             }
             Err(error) => {
-                tracing::error!(job = %self.job.id, tag = %tag, task = self.task.0, event_id = %event_id,
+                tracing::error!(job = %self.job().id, tag = %tag, task = self.task.0, event_id = %event_id,
                     error = %error, outcome = ?error.outcome(), "state not written");
             }
         }
@@ -158,70 +145,52 @@ impl Manager {
         code: Status,
         error: impl Display,
     ) -> Result<Written> {
-        let code = rules::check_error_code(code)?;
-        let message = rules::marked("🔴", &error.to_string());
-        self.set_state(Draft::new(tag, code).message(message)).await
+        self.set_state(Draft::error(tag, code, error)?).await
     }
 
     /// Reports a warning: status −2, and the message behind a yellow mark.
     pub async fn set_warning(&self, tag: Tag, warning: impl Display) -> Result<Written> {
-        let message = rules::marked("🟡", &warning.to_string());
-        self.set_state(Draft::new(tag, Status::WARNING).message(message)).await
+        self.set_state(Draft::warning(tag, warning)).await
     }
 
     /// Reports that work has begun; an empty message becomes `🟢 Started`.
     pub async fn set_started(&self, tag: Tag, message: impl Into<String>) -> Result<Written> {
-        let draft = Draft::new(tag, Status::STARTED).message(or(message.into(), "🟢 Started"));
-        self.set_state(draft).await
+        self.set_state(Draft::started(tag, message)).await
     }
 
     /// Reports that work is done; an empty message becomes `⚫ Finished`.
     pub async fn set_finished(&self, tag: Tag, message: impl Into<String>) -> Result<Written> {
-        let draft = Draft::new(tag, Status::FINISHED).message(or(message.into(), "⚫ Finished"));
-        self.set_state(draft).await
+        self.set_state(Draft::finished(tag, message)).await
     }
 
     /// Where the job, a tag or a task stands: the lowest status wins. Includes whatever this manager
     /// has written.
     pub async fn get_state(&self, filter: &Filter) -> Result<rules::Standing> {
-        let reading = self.read(filter).await?;
-        Ok(rules::standing(&reading.job, filter, &reading.reports))
+        self.viewer.get_state(filter).await
     }
 
     /// The full picture beside the lowest status.
     pub async fn summary(&self, filter: &Filter) -> Result<Summary> {
-        Ok(summary::summarise(&self.read(filter).await?, filter))
-    }
-
-    async fn read(&self, filter: &Filter) -> Result<Reading> {
-        self.check_is_open()?;
-        rules::check_filter(&self.job, filter)?;
-        let (job, seen) = (JobRef::from(&self.job), Seq(self.seen.load(Ordering::SeqCst)));
-        retry::idempotent(&*self.clock, async |_| self.store.read(&job, filter, seen).await).await
+        self.viewer.summary(filter).await
     }
 
     /// Everything there is, one marker, then every change, without a gap and without a duplicate.
     pub async fn subscribe(&self, filter: Filter) -> Result<Subscription> {
-        self.subscribe_from(filter, Start::Snapshot).await
+        self.viewer.subscribe(filter).await
     }
 
     /// The same, from where an earlier subscription stopped.
     pub async fn subscribe_from(&self, filter: Filter, start: Start) -> Result<Subscription> {
-        self.check_is_open()?;
-        let request = FollowRequest { filter, start, patience: self.patience };
-        let steps = self.store.follow(&JobRef::from(&self.job), request).await?;
-        Ok(Subscription::new(steps, self.closed.clone()))
+        self.viewer.subscribe_from(filter, start).await
     }
 
     /// The live aggregate; changes that arrive faster than it is read are folded together.
     pub async fn watch_summary(&self, filter: Filter) -> Result<SummaryWatch> {
-        let steps = self.subscribe(filter.clone()).await?;
-        Ok(SummaryWatch::new(steps, self.job.clone(), filter))
+        self.viewer.watch_summary(filter).await
     }
 
-    /// Waits until the lowest status of what `filter` selects reaches `status`.
-    ///
-    /// Fails fast when a task reports an error (a warning is none), unless `on_error` says to wait on.
+    /// Waits until the lowest status of what `filter` selects reaches `status`. See
+    /// [`Viewer::wait_until`].
     pub async fn wait_until(
         &self,
         filter: Filter,
@@ -229,18 +198,7 @@ impl Manager {
         timeout: Duration,
         on_error: OnError,
     ) -> Result<Waited> {
-        let deadline = self.clock.sleep(timeout);
-        let mut last = None;
-        let waiting = async {
-            let mut watch = self.watch_summary(filter).await?;
-            watch::until(&mut watch, status, on_error, &mut last).await
-        };
-        tokio::select! {
-            biased;
-            waited = waiting => return waited,
-            () = deadline => {}
-        }
-        Ok(Waited::TimedOut(last))
+        self.viewer.wait_until(filter, status, timeout, on_error).await
     }
 
     /// Marks the job as deleted: it can be read, and not be written or opened. Only task 0's counts.
@@ -254,14 +212,14 @@ impl Manager {
     }
 
     async fn delete_as(&self, how: Deletion) -> Result<Deleted> {
-        self.check_is_open()?;
+        self.viewer.check_is_open()?;
         match rules::job_wide_write(self.task) {
             rules::JobWide::Counts => {}
             rules::JobWide::Ignored => return Ok(Deleted::Ignored),
         }
-        let job = JobRef::from(&self.job);
-        let deleting = retry::idempotent(&*self.clock, async |attempt| {
-            match self.store.delete(&job, how).await {
+        let job = JobRef::from(self.job());
+        let deleting = retry::idempotent(self.viewer.clock(), async |attempt| {
+            match self.viewer.store().delete(&job, how).await {
                 // An earlier try of this very call may have done it, and lost its answer.
                 Err(error) if error.kind() == ErrorKind::NotFound && attempt > 1 => {
                     Ok(Deleted::Done)
@@ -275,23 +233,6 @@ impl Manager {
     /// Ends this manager's subscriptions and refuses further calls. The store closes with its last
     /// user.
     pub fn close(&self) {
-        self.closed.cancel();
+        self.viewer.close();
     }
-
-    fn check_is_open(&self) -> Result<()> {
-        if self.closed.is_cancelled() {
-            return Err(Error::new(ErrorKind::Closed, "this manager was closed"));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
-
-fn or(message: String, default: &str) -> String {
-    if message.is_empty() { default.to_owned() } else { message }
 }

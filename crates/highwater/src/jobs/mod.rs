@@ -12,6 +12,7 @@ pub mod rules;
 mod store;
 mod subscription;
 mod summary;
+mod viewer;
 mod watch;
 
 pub use board::Board;
@@ -24,4 +25,5 @@ pub use store::{
 };
 pub use subscription::Subscription;
 pub use summary::{Counts, Summary, TagSummary, TaskSummary};
+pub use viewer::Viewer;
 pub use watch::{OnError, SummaryWatch, Waited};

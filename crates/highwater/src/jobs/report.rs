@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{EventId, JobId, Status, Tag, TaskCount, TaskIndex, Version};
+use super::{EventId, JobId, Status, Tag, TaskCount, TaskIndex, Version, rules};
 use crate::{
     Error, Result,
     clock::Timestamp,
@@ -210,6 +210,27 @@ impl Draft {
         Draft { job, task, tag, status, message, payload, event_id, schema_version }
     }
 
+    /// An error with a negative code; the message stands behind a red mark.
+    pub fn error(tag: Tag, code: Status, error: impl fmt::Display) -> Result<Draft> {
+        let message = rules::marked("🔴", &error.to_string());
+        Ok(Draft::new(tag, rules::check_error_code(code)?).message(message))
+    }
+
+    /// A warning; the message stands behind a yellow mark.
+    pub fn warning(tag: Tag, warning: impl fmt::Display) -> Draft {
+        Draft::new(tag, Status::WARNING).message(rules::marked("🟡", &warning.to_string()))
+    }
+
+    /// Work has begun; an empty message becomes `🟢 Started`.
+    pub fn started(tag: Tag, message: impl Into<String>) -> Draft {
+        Draft::new(tag, Status::STARTED).message(or(message.into(), "🟢 Started"))
+    }
+
+    /// Work is done; an empty message becomes `⚫ Finished`.
+    pub fn finished(tag: Tag, message: impl Into<String>) -> Draft {
+        Draft::new(tag, Status::FINISHED).message(or(message.into(), "⚫ Finished"))
+    }
+
     /// Says whose state it is meant to be; the manager of another job refuses it.
     #[must_use]
     pub fn of_job(mut self, job: JobId) -> Draft {
@@ -271,6 +292,10 @@ impl Draft {
         }
         Ok(())
     }
+}
+
+fn or(message: String, default: &str) -> String {
+    if message.is_empty() { default.to_owned() } else { message }
 }
 
 #[cfg(test)]

@@ -85,42 +85,45 @@ pub struct Summary {
     pub tombstoned_at: Option<Timestamp>,
 }
 
-/// Sums up a reading that was taken with `filter`.
-pub(super) fn summarise(reading: &Reading, filter: &Filter) -> Summary {
-    let Reading { job, revision, reports } = reading;
-    let mut counts = Counts::default();
-    let mut tags: BTreeMap<&Tag, (Status, Counts)> = BTreeMap::new();
-    let mut tasks: Vec<TaskSummary> = Vec::new();
-    rules::for_each_cell(job, filter, reports, |cell| {
-        counts.count(cell);
-        if let Some(tag) = cell.tag {
-            let (lowest, counts) = tags.entry(tag).or_insert((Status::FINISHED, Counts::default()));
-            *lowest = cell.status().min(*lowest);
+impl Summary {
+    /// Sums up a reading that was taken with `filter`.
+    pub fn of(reading: &Reading, filter: &Filter) -> Summary {
+        let Reading { job, revision, reports } = reading;
+        let mut counts = Counts::default();
+        let mut tags: BTreeMap<&Tag, (Status, Counts)> = BTreeMap::new();
+        let mut tasks: Vec<TaskSummary> = Vec::new();
+        rules::for_each_cell(job, filter, reports, |cell| {
             counts.count(cell);
+            if let Some(tag) = cell.tag {
+                let (lowest, counts) =
+                    tags.entry(tag).or_insert((Status::FINISHED, Counts::default()));
+                *lowest = cell.status().min(*lowest);
+                counts.count(cell);
+            }
+            if let Some(task) = tasks.last_mut().filter(|last| last.task == cell.task) {
+                task.lowest = cell.status().min(task.lowest);
+                task.counts.count(cell);
+            } else {
+                let mut counts = Counts::default();
+                counts.count(cell);
+                tasks.push(TaskSummary { task: cell.task, lowest: cell.status(), counts });
+            }
+        });
+        let tasks_selected = tasks.len() as u64;
+        let tags = tags.into_iter().map(|(tag, (lowest, mut counts))| {
+            // Where tags are not declared, a task that has reported elsewhere still owes this tag a state.
+            counts.missing += tasks_selected - counts.total();
+            let lowest = if counts.missing > 0 { lowest.min(Status::NOT_STARTED) } else { lowest };
+            TagSummary { tag: tag.clone(), lowest, counts }
+        });
+        Summary {
+            revision: *revision,
+            lowest: rules::standing(job, filter, reports),
+            counts,
+            worst_error: rules::worst_error(reports).cloned(),
+            tags: tags.collect(),
+            tasks,
+            tombstoned_at: job.tombstoned_at,
         }
-        if let Some(task) = tasks.last_mut().filter(|last| last.task == cell.task) {
-            task.lowest = cell.status().min(task.lowest);
-            task.counts.count(cell);
-        } else {
-            let mut counts = Counts::default();
-            counts.count(cell);
-            tasks.push(TaskSummary { task: cell.task, lowest: cell.status(), counts });
-        }
-    });
-    let tasks_selected = tasks.len() as u64;
-    let tags = tags.into_iter().map(|(tag, (lowest, mut counts))| {
-        // Where tags are not declared, a task that has reported elsewhere still owes this tag a state.
-        counts.missing += tasks_selected - counts.total();
-        let lowest = if counts.missing > 0 { lowest.min(Status::NOT_STARTED) } else { lowest };
-        TagSummary { tag: tag.clone(), lowest, counts }
-    });
-    Summary {
-        revision: *revision,
-        lowest: rules::standing(job, filter, reports),
-        counts,
-        worst_error: rules::worst_error(reports).cloned(),
-        tags: tags.collect(),
-        tasks,
-        tombstoned_at: job.tombstoned_at,
     }
 }

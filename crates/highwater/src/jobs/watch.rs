@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-use super::{Board, Filter, Job, Reading, Report, Status, Subscription, Summary, rules, summary};
+use super::{Board, Filter, Job, Reading, Report, Status, Subscription, Summary, rules};
 use crate::{
     Error, ErrorKind, Result,
     feed::{End, Seq, Step},
@@ -43,7 +43,7 @@ impl SummaryWatch {
     /// was closed; an error when the job was deleted or the store is lost.
     pub async fn next(&mut self) -> Option<Result<Summary>> {
         match self.reading().await {
-            Ok(Some(reading)) => Some(Ok(summary::summarise(&reading, &self.filter))),
+            Ok(Some(reading)) => Some(Ok(Summary::of(&reading, &self.filter))),
             Ok(None) => None,
             Err(error) => Some(Err(error)),
         }
