@@ -10,7 +10,7 @@ pub struct Timestamp(i64);
 
 impl Timestamp {
     /// From microseconds since 1970.
-    pub fn from_micros(micros: i64) -> Timestamp {
+    pub const fn from_micros(micros: i64) -> Timestamp {
         Timestamp(micros)
     }
 

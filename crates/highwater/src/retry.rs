@@ -34,10 +34,10 @@ fn call_delay(failed: u32, chance: f64) -> Option<Duration> {
 /// Makes an idempotent call until it succeeds, fails for good, or has failed too often.
 ///
 /// `call` gets the number of the try, from 1. The last error reaches the caller, who decides.
-pub async fn idempotent<T>(
-    clock: &dyn Clock,
-    mut call: impl AsyncFnMut(u32) -> Result<T>,
-) -> Result<T> {
+pub async fn idempotent<T, F>(clock: &dyn Clock, mut call: impl FnMut(u32) -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
     let mut failed = 0;
     loop {
         let error: Error = match call(failed + 1).await {

@@ -71,14 +71,12 @@ impl Manager {
         let ManagerOptions { tags, patience, clock } = options;
         let num_tasks = TaskCount::new(num_tasks)?;
         let task = TaskIndex(task);
-        let opening =
-            retry::idempotent(&*clock, async |_| store.open(&id, num_tasks, tags.as_deref()).await);
+        let opening = retry::idempotent(&*clock, |_| store.open(&id, num_tasks, tags.as_deref()));
         let (job, created) = opening.await?;
         rules::check_task(&job, task)?;
         // An epoch whose answer got lost is simply superseded by the next.
         let job_ref = JobRef::from(&job);
-        let epoch =
-            retry::idempotent(&*clock, async |_| store.take_over(&job_ref, task).await).await?;
+        let epoch = retry::idempotent(&*clock, |_| store.take_over(&job_ref, task)).await?;
         tracing::debug!(job = %job.id, task = task.0, epoch = epoch.0, "manager opened");
         let viewer = Viewer::new(store, job, patience, clock);
         Ok(Manager { viewer, created, task, epoch })
@@ -114,10 +112,9 @@ impl Manager {
         let write =
             Write::new(JobRef::from(self.job()), self.task, draft, Writer::Fenced(self.epoch))?;
         let (tag, event_id) = (write.tag.clone(), write.event_id.clone());
-        let result = retry::idempotent(self.viewer.clock(), async |_| {
-            self.viewer.store().set(write.clone()).await
-        })
-        .await;
+        let result =
+            retry::idempotent(self.viewer.clock(), |_| self.viewer.store().set(write.clone()))
+                .await;
         match &result {
             Ok(written) => {
                 let report = written.report();
@@ -217,14 +214,17 @@ impl Manager {
             rules::JobWide::Counts => {}
             rules::JobWide::Ignored => return Ok(Deleted::Ignored),
         }
-        let job = JobRef::from(self.job());
-        let deleting = retry::idempotent(self.viewer.clock(), async |attempt| {
-            match self.viewer.store().delete(&job, how).await {
-                // An earlier try of this very call may have done it, and lost its answer.
-                Err(error) if error.kind() == ErrorKind::NotFound && attempt > 1 => {
-                    Ok(Deleted::Done)
+        let (job, store) = (JobRef::from(self.job()), self.viewer.store());
+        let deleting = retry::idempotent(self.viewer.clock(), |attempt| {
+            let deleting = store.delete(&job, how);
+            async move {
+                match deleting.await {
+                    // An earlier try of this very call may have done it, and lost its answer.
+                    Err(error) if error.kind() == ErrorKind::NotFound && attempt > 1 => {
+                        Ok(Deleted::Done)
+                    }
+                    result => result,
                 }
-                result => result,
             }
         });
         deleting.await

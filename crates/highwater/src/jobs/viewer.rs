@@ -40,7 +40,7 @@ impl Viewer {
     pub async fn open(store: Arc<dyn JobStore>, id: JobId) -> Result<Viewer> {
         let clock = Arc::new(SystemClock);
         let wanted = JobRef::current(id);
-        let job = retry::idempotent(&*clock, async |_| store.job(&wanted).await).await?;
+        let job = retry::idempotent(&*clock, |_| store.job(&wanted)).await?;
         Ok(Viewer::new(store, job, Patience::default(), clock))
     }
 
@@ -86,7 +86,7 @@ impl Viewer {
         self.check_is_open()?;
         rules::check_filter(&self.job, filter)?;
         let (job, seen) = (JobRef::from(&self.job), Seq(self.seen.load(Ordering::SeqCst)));
-        retry::idempotent(&*self.clock, async |_| self.store.read(&job, filter, seen).await).await
+        retry::idempotent(&*self.clock, |_| self.store.read(&job, filter, seen)).await
     }
 
     /// Everything there is, one marker, then every change, without a gap and without a duplicate.
@@ -98,7 +98,9 @@ impl Viewer {
     pub async fn subscribe_from(&self, filter: Filter, start: Start) -> Result<Subscription> {
         self.check_is_open()?;
         let request = FollowRequest { filter, start, patience: self.patience };
-        let steps = self.store.follow(&JobRef::from(&self.job), request).await?;
+        let job = JobRef::from(&self.job);
+        let following = |_| self.store.follow(&job, request.clone());
+        let steps = retry::idempotent(&*self.clock, following).await?;
         Ok(Subscription::new(steps, self.closed.clone()))
     }
 
