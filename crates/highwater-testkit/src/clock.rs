@@ -53,6 +53,11 @@ impl ManualClock {
             .send_modify(|state| state.now = Timestamp::from_micros(state.now.as_micros() + by));
     }
 
+    /// Sets the time back, as a wall clock may be.
+    pub fn set_back(&self, by: Duration) {
+        self.state.send_modify(|state| state.now = state.now.earlier_by(by));
+    }
+
     /// Ready when somebody sleeps on this clock for `span`: then it is time to move it.
     pub async fn is_slept_on_for(&self, span: Duration) {
         let mut state = self.state.subscribe();

@@ -44,7 +44,8 @@ async fn a_snapshot_is_in_order_and_has_one_marker(bed: Bed) {
     assert!(matches!(history.steps[..], [Told::SnapshotEnd { count: 0, .. }]), "{history:?}");
     bed.put("job", 2, "z", 1).await;
     bed.put("job", 0, "a", 1).await;
-    // The clock goes back: the order is the store's, not the timestamps'.
+    // The order is the store's, not the timestamps'.
+    bed.clock.set_back(Duration::from_hours(1));
     let oldest = bed.put("job", 1, "m", 1).await;
     let rewritten = bed.put("job", 2, "z", 2).await;
     let history = history_to(&manager, Filter::job(), rewritten.report().revision).await;

@@ -144,6 +144,7 @@ where
     async fn wait_for_news(&mut self) {
         let silence = self.clock.sleep(SILENT_BELL_TRUSTED);
         tokio::select! {
+            biased;
             () = self.bell.rang() => {}
             () = silence => {}
         }
