@@ -127,3 +127,8 @@ impl Engine {
         }
     }
 }
+
+/// The README's example is compiled and run with the other examples in the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,5 +1,7 @@
 //! The loop over a log that goes away: stale once, patient, live again, and nothing lost.
 
+#![expect(clippy::unwrap_used, reason = "a test reports by panicking")]
+
 use std::{
     sync::{
         Arc, Mutex,

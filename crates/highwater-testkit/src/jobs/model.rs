@@ -128,7 +128,11 @@ async fn everything_written_comes_back(bed: Bed) {
         (report.status.0, report.message.as_str()),
         (-77, "two\nlines, ünd \"quotes\" \\ \u{7}")
     );
-    assert_eq!(report.payload.as_ref().map(Payload::as_str), Some(payload.as_str()), "to the byte");
+    assert_eq!(
+        report.payload.as_ref().map(Payload::as_str),
+        Some(payload.as_str()),
+        "to the digit"
+    );
     assert_eq!((report.event_id.as_str(), report.schema_version), ("e-1", 9));
     let read = manager.get_state(&Filter::job().task(TaskIndex(0)).tag(tag("t"))).await.unwrap();
     assert_eq!(read.report, Some(Arc::clone(&report)));
@@ -186,6 +190,8 @@ async fn the_verbs_set_their_status_and_mark(bed: Bed) {
     assert_eq!(shown(manager.set_error_code(t(), Status(-9), "x").await.unwrap()), is(-9, "🔴 x"));
     assert_eq!(shown(manager.set_warning(t(), "slow").await.unwrap()), is(-2, "🟡 slow"));
     assert_eq!(shown(manager.set_finished(t(), "").await.unwrap()), is(i32::MAX, "⚫ Finished"));
+    assert_eq!(shown(manager.set_error(t(), "").await.unwrap()), is(-1, "🔴 Error"));
+    assert_eq!(shown(manager.set_warning(t(), "").await.unwrap()), is(-2, "🟡 Warning"));
     for code in [0, 5, -2] {
         let refused = manager.set_error_code(t(), Status(code), "x").await.unwrap_err();
         assert_eq!(refused.field(), Some("code"));

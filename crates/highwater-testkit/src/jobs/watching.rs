@@ -94,7 +94,7 @@ async fn a_wait_that_times_out_says_what_blocks_it(bed: Bed) {
         bed.clock.advance(SOON);
     };
     let (waited, ()) = tokio::join!(waiting, time_passes);
-    let Waited::TimedOut(Some(standing)) = waited.unwrap() else { panic!("not timed out") };
+    let Waited::TimedOut(standing) = waited.unwrap() else { panic!("not timed out") };
     assert_eq!((standing.task, standing.status, standing.report), (TaskIndex(1), Status(0), None));
 }
 

@@ -102,7 +102,8 @@ impl Report {
     }
 }
 
-/// A JSON object of bounded size, kept to the byte as it came: no number loses a digit.
+/// A JSON object of bounded size, kept as it came but for the white space between its tokens: no
+/// number loses a digit, and it always fits on one line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Payload(Arc<RawValue>);
@@ -117,7 +118,7 @@ impl Payload {
             return Err(Error::invalid("payload", json, &rule));
         }
         match serde_json::from_str::<Box<RawValue>>(&json) {
-            Ok(raw) if raw.get().starts_with('{') => Ok(Payload(raw.into())),
+            Ok(raw) if raw.get().starts_with('{') => compact(&raw).map(Payload),
             Ok(_) => Err(Error::invalid("payload", json, "must be a JSON object")),
             Err(error) => Err(Error::invalid("payload", json, "must be JSON").with_source(error)),
         }
@@ -127,6 +128,25 @@ impl Payload {
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
+}
+
+/// The same JSON without white space between its tokens. By hand, because to parse and print it
+/// again would round numbers.
+fn compact(json: &RawValue) -> Result<Arc<RawValue>> {
+    let (mut is_in_string, mut is_escaped) = (false, false);
+    let is_kept = |character: &char| {
+        let is_space = !is_in_string && character.is_ascii_whitespace();
+        if *character == '"' && !is_escaped {
+            is_in_string = !is_in_string;
+        }
+        is_escaped = is_in_string && *character == '\\' && !is_escaped;
+        !is_space
+    };
+    let text: String = json.get().chars().filter(is_kept).collect();
+    let raw = RawValue::from_string(text).map_err(|error| {
+        Error::invalid("payload", json.get(), "must be JSON").with_source(error)
+    })?;
+    Ok(raw.into())
 }
 
 /// Equal as JSON: neither white space nor the order of keys matters.
@@ -212,13 +232,14 @@ impl Draft {
 
     /// An error with a negative code; the message stands behind a red mark.
     pub fn error(tag: Tag, code: Status, error: impl fmt::Display) -> Result<Draft> {
-        let message = rules::marked("🔴", &error.to_string());
+        let message = rules::marked("🔴", &or(error.to_string(), "Error"));
         Ok(Draft::new(tag, rules::check_error_code(code)?).message(message))
     }
 
     /// A warning; the message stands behind a yellow mark.
     pub fn warning(tag: Tag, warning: impl fmt::Display) -> Draft {
-        Draft::new(tag, Status::WARNING).message(rules::marked("🟡", &warning.to_string()))
+        let message = rules::marked("🟡", &or(warning.to_string(), "Warning"));
+        Draft::new(tag, Status::WARNING).message(message)
     }
 
     /// Work has begun; an empty message becomes `🟢 Started`.
@@ -322,6 +343,13 @@ mod tests {
         assert_eq!(json, long);
         assert_eq!(payload("{\"a\": 1, \"b\": 2}"), payload("{\"b\":2,\"a\":1}"));
         assert_ne!(payload("{\"a\":1}"), payload("{\"a\":2}"));
+    }
+
+    #[test]
+    fn a_payload_fits_on_one_line() {
+        let odd = "{ \"a b\" :\n[ \"x \\\" y\\\\\" ,\t1 ] }";
+        let payload = Payload::new(odd, &Limits::default()).unwrap();
+        assert_eq!(payload.as_str(), "{\"a b\":[\"x \\\" y\\\\\",1]}");
     }
 
     #[test]

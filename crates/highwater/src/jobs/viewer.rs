@@ -123,7 +123,7 @@ impl Viewer {
         let deadline = self.clock.sleep(timeout);
         let mut last = None;
         let waiting = async {
-            let mut watch = self.watch_summary(filter).await?;
+            let mut watch = self.watch_summary(filter.clone()).await?;
             watch::until(&mut watch, status, on_error, &mut last).await
         };
         tokio::select! {
@@ -131,7 +131,11 @@ impl Viewer {
             waited = waiting => return waited,
             () = deadline => {}
         }
-        Ok(Waited::TimedOut(last))
+        let blocking = match last {
+            Some(standing) => standing,
+            None => self.get_state(&filter).await?,
+        };
+        Ok(Waited::TimedOut(blocking))
     }
 
     /// Ends this viewer's subscriptions and refuses further calls. The store closes with its last
@@ -151,5 +155,26 @@ impl Viewer {
 impl Drop for Viewer {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::{Draft, Manager};
+
+    fn is_send<T: Send>(_: T) {}
+
+    /// Workers run on many threads: every call of a handle can be spawned. Compiled, never run.
+    #[expect(dead_code, reason = "it is enough that it compiles")]
+    fn every_call_can_be_spawned(viewer: &Viewer, manager: &Manager, draft: Draft) {
+        let filter = Filter::job();
+        is_send(viewer.get_state(&filter));
+        is_send(viewer.subscribe(filter.clone()));
+        is_send(viewer.wait_until(filter.clone(), Status(1), Duration::ZERO, OnError::Fail));
+        is_send(manager.set_state(draft));
+        is_send(manager.delete());
+        is_send(async { viewer.subscribe(Filter::job()).await.ok()?.next().await });
+        is_send(async { viewer.watch_summary(Filter::job()).await.ok()?.next().await });
     }
 }

@@ -127,8 +127,8 @@ pub enum Waited {
     Reached(rules::Standing),
     /// A task reported an error.
     Failed(Arc<Report>),
-    /// Not in time; this is what held it back. `None` if not even a first picture came.
-    TimedOut(Option<rules::Standing>),
+    /// Not in time; this is what held it back.
+    TimedOut(rules::Standing),
 }
 
 /// Waits until the lowest status reaches `status`; `last` is where it stood when it was last seen.
