@@ -1,6 +1,6 @@
 //! Every engine × every promise, one line each. An engine that cannot be tried is named as ignored.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use highwater::memory::MemoryStore;
 use highwater_stores::sqlite::{SqliteOptions, SqliteStore};
@@ -38,9 +38,16 @@ impl Engine {
     }
 }
 
+/// A broken promise may hang; a trial does not.
+const TRIAL_MAX: Duration = Duration::from_mins(1);
+
 fn run(test: impl Future<Output = highwater::Result<()>>) -> Result<(), Failed> {
     let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(test).map_err(Failed::from)
+    let ended = runtime.block_on(async { tokio::time::timeout(TRIAL_MAX, test).await });
+    runtime.shutdown_background();
+    ended
+        .map_err(|_| Failed::from(format!("it hangs: no end after {TRIAL_MAX:?}")))?
+        .map_err(Failed::from)
 }
 
 /// The same seeds in every run, and one that nobody has tried before; its trial is named after it.

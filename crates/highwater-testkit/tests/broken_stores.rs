@@ -1,7 +1,7 @@
 //! A check that cannot fail proves nothing: each promise here must turn red over a broken store, and
 //! stay green over the same store without the flaw.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use highwater::{jobs::JobStore, memory::MemoryStore};
 use highwater_testkit::{
@@ -11,6 +11,8 @@ use highwater_testkit::{
     faulty::{Fate, FaultyStore},
     jobs,
 };
+
+const TRIAL_MAX: Duration = Duration::from_mins(1);
 
 fn bed() -> Bed {
     let clock = Arc::new(ManualClock::default());
@@ -25,7 +27,9 @@ async fn holds(promise: &str, flaw: Option<Flaw>) -> bool {
         Some(flaw) => Arc::new(BrokenStore::new(Arc::clone(&bed.jobs), flaw)),
         None => Arc::clone(&bed.jobs),
     };
-    tokio::spawn((jobs::promise(promise).check)(bed.with_jobs(store))).await.is_ok()
+    let checking = tokio::spawn((jobs::promise(promise).check)(bed.with_jobs(store)));
+    // A broken store may also leave the promise hanging, which is as red as a panic.
+    tokio::time::timeout(TRIAL_MAX, checking).await.is_ok_and(|ended| ended.is_ok())
 }
 
 async fn finds(flaw: Flaw, promise: &str) {

@@ -47,11 +47,11 @@ async fn a_snapshot_is_in_order_and_has_one_marker(bed: Bed) {
     // The order is the store's, not the timestamps'.
     bed.clock.set_back(Duration::from_hours(1));
     let oldest = bed.put("job", 1, "m", 1).await;
-    let rewritten = bed.put("job", 2, "z", 2).await;
+    let rewritten = bed.put("job", 0, "a", 2).await;
     let history = history_to(&manager, Filter::job(), rewritten.report().revision).await;
     history.check_protocol().unwrap();
     let order: Vec<_> = history.reports().map(|report| (report.task.0, report.version.0)).collect();
-    assert_eq!(order, [(0, 1), (1, 1), (2, 2)]);
+    assert_eq!(order, [(2, 1), (1, 1), (0, 2)]);
     assert!(rewritten.report().revision > oldest.report().revision);
     let expected = Told::SnapshotEnd { revision: rewritten.report().revision, count: 3 };
     assert_eq!(history.steps.last(), Some(&expected));
