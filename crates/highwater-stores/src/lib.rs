@@ -1,6 +1,7 @@
 //! The engines of Highwater, and [`open`], which picks them by URL.
 
 mod boards;
+pub mod remote;
 pub mod sqlite;
 
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use highwater::{
     Error, ErrorKind, Result,
     clock::{Clock, SystemClock},
+    feed::EventFeed,
     jobs::JobStore,
     memory::MemoryStore,
     retention::{Retention, Upkeep},
@@ -51,6 +53,8 @@ impl Default for StoreOptions {
 pub struct Slots {
     /// Where jobs are kept.
     pub jobs: Arc<dyn JobStore>,
+    /// The whole feed of the store.
+    pub events: Arc<dyn EventFeed>,
     /// The engines behind the slots, each once.
     pub upkeep: Vec<Arc<dyn Upkeep>>,
 }
@@ -67,7 +71,7 @@ pub struct Slots {
 pub async fn open(urls: &StoreUrls, options: StoreOptions) -> Result<Slots> {
     let url = urls.jobs.as_ref().unwrap_or(&urls.store);
     let engine = Engine::open(url, options).await?;
-    Ok(Slots { jobs: engine.jobs(), upkeep: vec![engine.upkeep()] })
+    Ok(Slots { jobs: engine.jobs(), events: engine.events(), upkeep: vec![engine.upkeep()] })
 }
 
 /// The only list of engines.
@@ -114,6 +118,13 @@ impl Engine {
     }
 
     fn jobs(&self) -> Arc<dyn JobStore> {
+        match self {
+            Engine::Memory(store) => Arc::new(store.clone()),
+            Engine::Sqlite(store) => Arc::new(store.clone()),
+        }
+    }
+
+    fn events(&self) -> Arc<dyn EventFeed> {
         match self {
             Engine::Memory(store) => Arc::new(store.clone()),
             Engine::Sqlite(store) => Arc::new(store.clone()),

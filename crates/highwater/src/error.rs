@@ -1,6 +1,6 @@
 //! One error type. Ask it three things: what happened, did the write land, is a retry worth it?
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// Any error as the source of ours.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -18,7 +18,7 @@ pub struct Error(Box<Inner>);
 #[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
-    field: Option<&'static str>,
+    field: Option<Cow<'static, str>>,
     detail: String,
     source: Option<BoxError>,
 }
@@ -124,6 +124,11 @@ impl ErrorKind {
         }
     }
 
+    /// The kind of this name; `None` for one that this build does not know.
+    pub fn named(name: &str) -> Option<ErrorKind> {
+        ErrorKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// A stable name for the wire and for logs.
     pub fn name(self) -> &'static str {
         match self {
@@ -154,12 +159,14 @@ impl Error {
     /// Input that breaks a rule: the field, the value as it came, and the rule.
     pub fn invalid(field: &'static str, value: impl fmt::Display, rule: &str) -> Error {
         let detail = format!("{field} `{}` {rule}", shown(&value.to_string()));
-        Error(Box::new(Inner {
-            kind: ErrorKind::Invalid,
-            field: Some(field),
-            detail,
-            source: None,
-        }))
+        Error::new(ErrorKind::Invalid, detail).with_field(field)
+    }
+
+    /// The same error, about this part of the input.
+    #[must_use]
+    pub fn with_field(mut self, field: impl Into<Cow<'static, str>>) -> Error {
+        self.0.field = Some(field.into());
+        self
     }
 
     /// The same error with the foreign error that caused it.
@@ -175,8 +182,8 @@ impl Error {
     }
 
     /// Which part of the input was refused, if one was.
-    pub fn field(&self) -> Option<&'static str> {
-        self.0.field
+    pub fn field(&self) -> Option<&str> {
+        self.0.field.as_deref()
     }
 
     /// Whether the write may have landed.
@@ -228,6 +235,9 @@ mod tests {
     fn every_kind_has_a_name_of_its_own() {
         let names: std::collections::HashSet<_> = ErrorKind::ALL.map(ErrorKind::name).into();
         assert_eq!(names.len(), ErrorKind::ALL.len());
+        for kind in ErrorKind::ALL {
+            assert_eq!(ErrorKind::named(kind.name()), Some(kind));
+        }
     }
 
     #[test]

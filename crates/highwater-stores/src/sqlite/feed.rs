@@ -1,25 +1,27 @@
 //! The feed in SQLite. `append` is the only way into it.
 
+use std::sync::Arc;
+
 use highwater::{
     Result,
     clock::Timestamp,
-    feed::{ScopeId, Seq, Slice},
+    feed::{Domain, FeedEvent, ScopeId, Seq, Slice},
     retention::Retention,
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use serde_json::value::RawValue;
 
-use super::{error::in_statement, writer::Transaction};
+use super::{
+    error::{corrupt, in_statement},
+    writer::Transaction,
+};
 
 /// Most events trimmed in one command, so that writers in between wait briefly.
 const TRIM_EVENTS_MAX: usize = 5_000;
 
 /// The scope of a life that begins with the next event.
 pub(super) fn mint(transaction: &Transaction<'_>) -> Result<ScopeId> {
-    let mut statement =
-        transaction.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'feed'")?;
-    let last: Option<u64> =
-        statement.query_row([], |row| row.get(0)).optional().map_err(in_statement)?;
-    Ok(ScopeId(last.unwrap_or(0) + 1))
+    Ok(ScopeId(newest(transaction.connection())?.next().0))
 }
 
 /// An event on its way into the feed.
@@ -105,6 +107,52 @@ pub(super) fn read<E>(
         }
         (Some(_), _) | (None, Record::Open { .. }) => Slice::Entries(entries),
         (None, Record::Closed { .. } | Record::Missing) => Slice::Ended,
+    })
+}
+
+/// The newest revision of all. Remembered by SQLite also when its event was trimmed.
+pub(super) fn newest(connection: &Connection) -> Result<Seq> {
+    let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'feed'";
+    let mut statement = connection.prepare_cached(sql).map_err(in_statement)?;
+    let newest = statement.query_row([], |row| row.get(0)).optional().map_err(in_statement)?;
+    Ok(Seq(newest.unwrap_or(0)))
+}
+
+/// The events of all scopes behind a revision.
+pub(super) fn read_all(
+    connection: &Connection,
+    after: Seq,
+    max: usize,
+) -> Result<Slice<Arc<FeedEvent>>> {
+    let sql =
+        "SELECT rev, scope, seq, at, kind, body FROM feed WHERE rev > ?1 ORDER BY rev LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql).map_err(in_statement)?;
+    let mut rows = statement.query(params![after.0, max]).map_err(in_statement)?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next().map_err(in_statement)? {
+        let event = feed_event(row)?;
+        entries.push((event.revision, Arc::new(event)));
+    }
+    match entries.first() {
+        Some(&(first, _)) if first != after.next() => Ok(Slice::Gone { floor: Seq(first.0 - 1) }),
+        Some(_) => Ok(Slice::Entries(entries)),
+        None => match newest(connection)? {
+            newest if newest > after => Ok(Slice::Gone { floor: newest }),
+            _ => Ok(Slice::Entries(entries)),
+        },
+    }
+}
+
+fn feed_event(row: &Row<'_>) -> Result<FeedEvent> {
+    let body = RawValue::from_string(row.get(5).map_err(in_statement)?);
+    Ok(FeedEvent {
+        revision: Seq(row.get(0).map_err(in_statement)?),
+        domain: Domain::Jobs,
+        kind: row.get(4).map_err(in_statement)?,
+        scope: ScopeId(row.get(1).map_err(in_statement)?),
+        seq: Seq(row.get(2).map_err(in_statement)?),
+        at: Timestamp::from_micros(row.get(3).map_err(in_statement)?),
+        body: body.map_err(|error| corrupt("an event", error))?.into(),
     })
 }
 

@@ -13,6 +13,7 @@ use highwater::{
     },
 };
 use rusqlite::{OptionalExtension as _, ToSql};
+use serde_json::value::RawValue;
 
 use super::{
     error::in_statement,
@@ -30,9 +31,9 @@ fn append(
     (scope, seq, at): (ScopeId, Seq, Timestamp),
     key: Option<&str>,
     event: JobEvent,
-) -> Result<String> {
-    let (kind, body) = job_rows::encode_event(&event)?;
-    feed::append(transaction, &Entry { scope, seq, at, kind, key, body: &body })?;
+) -> Result<Box<RawValue>> {
+    let (kind, body) = (event.kind(), event.body()?);
+    feed::append(transaction, &Entry { scope, seq, at, kind, key, body: body.get() })?;
     let (bytes, is_last) = (event.bytes(), event.is_last());
     transaction.publish(Published { scope, seq, event, bytes, is_last });
     Ok(body)
@@ -132,7 +133,7 @@ impl Command for Set {
         let scope = job.incarnation;
         let key = self.event_key();
         let same_id = match feed::find(transaction, scope, &key)? {
-            Some((kind, body)) => Filter::job().pick(job_rows::decode_event(&kind, &body)?),
+            Some((kind, body)) => Filter::job().pick(JobEvent::parse(&kind, &body)?),
             None => None,
         };
         let epoch = match write.writer {
@@ -158,7 +159,7 @@ impl Command for Set {
             "INSERT INTO job_state (scope, task, tag, seq, version, status, report) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (scope, task, tag) DO UPDATE \
              SET seq = excluded.seq, version = excluded.version, status = excluded.status, report = excluded.report",
-            (scope.0, write.task.0, write.tag.as_str(), seq.0, version.0, write.status.0, body),
+            (scope.0, write.task.0, write.tag.as_str(), seq.0, version.0, write.status.0, body.get()),
         )?;
         transaction.execute(
             "UPDATE job SET head = ?2, changed_at = ?3 WHERE scope = ?1",

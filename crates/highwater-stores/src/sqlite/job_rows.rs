@@ -6,7 +6,7 @@ use highwater::{
     Error, ErrorKind, Result,
     clock::Timestamp,
     feed::{ScopeId, Seq, Span},
-    jobs::{Filter, Job, JobEvent, JobId, JobRef, ListJobs, Report, Status, Tag, TaskCount, rules},
+    jobs::{Filter, Job, JobId, JobRef, ListJobs, Report, Status, Tag, TaskCount, rules},
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, types::FromSql};
 
@@ -189,35 +189,4 @@ pub(super) fn maybe_ended(connection: &Connection, before: Timestamp) -> Result<
     );
     let params = (before.as_micros(), Status::FINISHED.0, MAYBE_ENDED_JOBS_MAX);
     collect(connection, sql, params, |row| Ok(JobRef::from(&StoredJob::from_row(row)?.job)))
-}
-
-/// What the feed calls each kind of event.
-pub(super) fn encode_event(event: &JobEvent) -> Result<(&'static str, String)> {
-    let json = match event {
-        JobEvent::Put(report) => serde_json::to_string(&**report),
-        JobEvent::Created(job) | JobEvent::Tombstoned(job) | JobEvent::Deleted(job) => {
-            serde_json::to_string(&**job)
-        }
-    };
-    let kind = match event {
-        JobEvent::Created(_) => "job.created",
-        JobEvent::Put(_) => "job.put",
-        JobEvent::Tombstoned(_) => "job.tombstoned",
-        JobEvent::Deleted(_) => "job.deleted",
-    };
-    json.map(|json| (kind, json)).map_err(|error| corrupt("an event", error))
-}
-
-/// The inverse of [`encode_event`].
-pub(super) fn decode_event(kind: &str, body: &str) -> Result<JobEvent> {
-    let job = || {
-        serde_json::from_str::<Job>(body).map(Arc::new).map_err(|error| corrupt("an event", error))
-    };
-    match kind {
-        "job.created" => Ok(JobEvent::Created(job()?)),
-        "job.put" => Ok(JobEvent::Put(decode_report(body)?)),
-        "job.tombstoned" => Ok(JobEvent::Tombstoned(job()?)),
-        "job.deleted" => Ok(JobEvent::Deleted(job()?)),
-        unknown => Err(corrupt("an event", format!("unknown kind `{unknown}`"))),
-    }
 }

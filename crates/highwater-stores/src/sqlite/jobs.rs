@@ -163,7 +163,7 @@ impl Log for SqliteJobLog {
         }
         let look = move |connection: &Connection| {
             let record = job_rows::feed_record(connection, scope)?;
-            feed::read(connection, scope, (after, max), record, job_rows::decode_event)
+            feed::read(connection, scope, (after, max), record, JobEvent::parse)
         };
         self.store.shared.readers.read(look).await
     }

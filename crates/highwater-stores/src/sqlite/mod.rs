@@ -5,6 +5,7 @@
 
 mod connection;
 mod error;
+mod events;
 mod feed;
 mod job_commands;
 mod job_rows;
@@ -26,7 +27,7 @@ use highwater::{
     jobs::JobEvent,
     retention::{Retention, Swept, Upkeep},
 };
-use tokio::task::AbortHandle;
+use tokio::{sync::watch, task::AbortHandle};
 
 use crate::boards::Boards;
 
@@ -46,6 +47,8 @@ struct Shared {
     readers: readers::Readers,
     hub: Arc<Hub<JobEvent>>,
     boards: Arc<Boards>,
+    /// Rings whenever anything was committed.
+    bell: watch::Sender<u64>,
     feed: FeedId,
     clock: Arc<dyn Clock>,
     sweeping: AbortHandle,
@@ -113,6 +116,7 @@ impl SqliteStore {
             readers: parts.readers,
             hub: parts.hub,
             boards: parts.boards,
+            bell: parts.bell,
             feed: parts.feed,
             sweeping: tokio::spawn(sweep_forever(
                 Weak::clone(shared),
@@ -136,6 +140,7 @@ struct Parts {
     readers: readers::Readers,
     hub: Arc<Hub<JobEvent>>,
     boards: Arc<Boards>,
+    bell: watch::Sender<u64>,
 }
 
 impl Parts {
@@ -145,15 +150,20 @@ impl Parts {
         let feed = connection::feed_id(&connection)?;
         let readers = readers::Readers::open(path)?;
         let (hub, boards) = (Arc::<Hub<JobEvent>>::default(), Boards::new());
-        let (published_to, applied_to) = (Arc::clone(&hub), Arc::clone(&boards));
+        let bell = watch::Sender::new(0);
+        let (published_to, applied_to, rung) =
+            (Arc::clone(&hub), Arc::clone(&boards), bell.clone());
         let writer = writer::WriterThread::start(
             connection,
             Box::new(move |events| {
                 applied_to.apply(events);
                 published_to.publish(events.iter().cloned());
+                if !events.is_empty() {
+                    rung.send_modify(|rings| *rings += 1);
+                }
             }),
         )?;
-        Ok(Parts { lock, feed, writer, readers, hub, boards })
+        Ok(Parts { lock, feed, writer, readers, hub, boards, bell })
     }
 }
 

@@ -6,6 +6,7 @@
 //! around it ([`Follower`]) is the same for every engine with a [`Log`]; the [`Hub`] keeps the newest
 //! events in memory and rings a bell per scope.
 
+mod events;
 mod follow;
 mod hub;
 mod log;
@@ -17,6 +18,7 @@ use std::fmt;
 use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 
+pub use events::{ALL, Domain, EventFeed, FeedEvent, FollowEvents};
 pub use follow::{Follower, Patience};
 pub use hub::{Bell, Hub, Published};
 pub use log::{Log, Slice, Span};
@@ -30,6 +32,7 @@ use crate::Error;
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = u64))]
 pub struct Seq(pub u64);
 
 impl Seq {
@@ -52,6 +55,7 @@ impl fmt::Display for Seq {
 /// One life of one thing. Minted by the store from its revision, so later is greater; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = u64))]
 pub struct ScopeId(pub u64);
 
 impl fmt::Display for ScopeId {

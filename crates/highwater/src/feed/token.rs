@@ -11,6 +11,7 @@ use crate::{Error, ErrorKind, Result};
 /// Where a subscriber stands, as text that it may keep for as long as it likes. Opaque.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String))]
 pub struct Token(String);
 
 impl Token {

@@ -32,6 +32,7 @@ macro_rules! name_type {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String))]
         pub struct $name(Arc<str>);
 
         impl $name {
@@ -101,6 +102,7 @@ impl EventId {
 /// How many tasks a job has. Never zero, fixed when the job is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = u32))]
 pub struct TaskCount(NonZeroU32);
 
 impl TaskCount {
@@ -144,6 +146,7 @@ impl From<TaskCount> for u32 {
 /// One task of a job, from 0. Whether the job has it is checked where the job is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = u32))]
 pub struct TaskIndex(pub u32);
 
 impl fmt::Display for TaskIndex {
@@ -155,6 +158,7 @@ impl fmt::Display for TaskIndex {
 /// How far a task got. Lower is worse: below zero are errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = i32))]
 pub struct Status(pub i32);
 
 impl Status {
@@ -192,6 +196,7 @@ impl fmt::Display for Status {
 /// Counts the writes to one task and tag, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = u64))]
 pub struct Version(pub u64);
 
 impl Version {
@@ -214,6 +219,7 @@ impl fmt::Display for Version {
 /// Which process writes for a task: a restarted one takes a higher epoch, and the old one is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = u64))]
 pub struct Epoch(pub u64);
 
 impl fmt::Display for Epoch {

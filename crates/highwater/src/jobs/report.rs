@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{EventId, JobId, Status, Tag, TaskCount, TaskIndex, Version, rules};
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     clock::Timestamp,
     feed::{ScopeId, Seq},
     limits::{Limits, MESSAGE_BYTES_MAX},
@@ -15,6 +15,7 @@ use crate::{
 
 /// A job, as whoever created it first wanted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Job {
     /// Its name.
     #[serde(rename = "job")]
@@ -66,6 +67,7 @@ impl From<&Job> for JobRef {
 
 /// How one task stands in one tag: the state that its last write left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Report {
     /// Whose task.
     pub job: JobId,
@@ -106,6 +108,7 @@ impl Report {
 /// number loses a digit, and it always fits on one line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = Object))]
 pub struct Payload(Arc<RawValue>);
 
 impl Payload {
@@ -180,6 +183,50 @@ pub enum JobEvent {
 }
 
 impl JobEvent {
+    /// What the feed calls it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            JobEvent::Created(_) => "job.created",
+            JobEvent::Put(_) => "job.put",
+            JobEvent::Tombstoned(_) => "job.tombstoned",
+            JobEvent::Deleted(_) => "job.deleted",
+        }
+    }
+
+    /// What the feed keeps of it: the job or the report, as JSON.
+    pub fn body(&self) -> Result<Box<RawValue>> {
+        let json = match self {
+            JobEvent::Put(report) => serde_json::value::to_raw_value(&**report),
+            JobEvent::Created(job) | JobEvent::Tombstoned(job) | JobEvent::Deleted(job) => {
+                serde_json::value::to_raw_value(&**job)
+            }
+        };
+        json.map_err(|error| {
+            Error::new(ErrorKind::Corrupt, "an event is no JSON").with_source(error)
+        })
+    }
+
+    /// The event that has this kind and body.
+    pub fn parse(kind: &str, body: &str) -> Result<JobEvent> {
+        let damaged = |error: serde_json::Error| {
+            let detail = format!("an event `{kind}` of the feed cannot be read");
+            Error::new(ErrorKind::Corrupt, detail).with_source(error)
+        };
+        let job = || serde_json::from_str::<Job>(body).map(Arc::new).map_err(damaged);
+        match kind {
+            "job.created" => Ok(JobEvent::Created(job()?)),
+            "job.put" => {
+                Ok(JobEvent::Put(serde_json::from_str(body).map(Arc::new).map_err(damaged)?))
+            }
+            "job.tombstoned" => Ok(JobEvent::Tombstoned(job()?)),
+            "job.deleted" => Ok(JobEvent::Deleted(job()?)),
+            unknown => {
+                let detail = format!("the feed has an event of the unknown kind `{unknown}`");
+                Err(Error::new(ErrorKind::Corrupt, detail))
+            }
+        }
+    }
+
     /// Whether nothing can follow it in its scope, but a deletion.
     pub fn is_last(&self) -> bool {
         match self {

@@ -10,6 +10,7 @@ use crate::{clock::Timestamp, feed::Seq};
 
 /// How many cells (a task in a tag) stand where.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
     /// Negative status, warnings apart.
     pub errors: u64,
@@ -45,7 +46,8 @@ impl Counts {
 }
 
 /// One work stream, over all tasks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TagSummary {
     /// Which.
     pub tag: Tag,
@@ -56,7 +58,8 @@ pub struct TagSummary {
 }
 
 /// One task, over all its tags.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TaskSummary {
     /// Which.
     pub task: TaskIndex,

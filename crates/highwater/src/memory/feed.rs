@@ -14,7 +14,7 @@ pub(super) struct MemoryFeed<E, K> {
     revision: u64,
     scopes: HashMap<ScopeId, ScopeFeed<E, K>>,
     /// Which scope each event belongs to, oldest first: the order in which they are trimmed.
-    order: VecDeque<(Timestamp, ScopeId)>,
+    order: VecDeque<(Timestamp, ScopeId, Seq)>,
 }
 
 #[derive(Debug)]
@@ -23,6 +23,14 @@ struct ScopeFeed<E, K> {
     floor: Seq,
     entries: VecDeque<(Option<K>, E)>,
     by_key: HashMap<K, Seq>,
+}
+
+/// An event with its place and time.
+pub(super) struct Committed<E> {
+    pub(super) scope: ScopeId,
+    pub(super) seq: Seq,
+    pub(super) at: Timestamp,
+    pub(super) event: E,
 }
 
 impl<E, K> Default for MemoryFeed<E, K> {
@@ -57,11 +65,11 @@ impl<E: Clone, K: Clone + Eq + std::hash::Hash> MemoryFeed<E, K> {
         event: E,
     ) -> Seq {
         self.revision += 1;
-        self.order.push_back((at, scope));
         let empty =
             || ScopeFeed { floor: Seq::ZERO, entries: VecDeque::new(), by_key: HashMap::new() };
         let feed = self.scopes.entry(scope).or_insert_with(empty);
         let seq = feed.head().next();
+        self.order.push_back((at, scope, seq));
         if let Some(key) = &key {
             feed.by_key.insert(key.clone(), seq);
         }
@@ -95,6 +103,24 @@ impl<E: Clone, K: Clone + Eq + std::hash::Hash> MemoryFeed<E, K> {
         if entries.is_empty() && is_over { Slice::Ended } else { Slice::Entries(entries) }
     }
 
+    /// The newest revision.
+    pub(super) fn newest(&self) -> Seq {
+        Seq(self.revision)
+    }
+
+    /// The events of all scopes behind a revision.
+    pub(super) fn read_all(&self, after: Seq, max: usize) -> Slice<Committed<E>> {
+        let floor = Seq(self.revision - self.order.len() as u64);
+        let Some(skip) = after.0.checked_sub(floor.0) else { return Slice::Gone { floor } };
+        let behind = self.order.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX)).take(max);
+        let events = behind.filter_map(|&(at, scope, seq)| {
+            let feed = self.scopes.get(&scope)?;
+            let index = usize::try_from(seq.0 - feed.floor.0 - 1).ok()?;
+            Some(Committed { scope, seq, at, event: feed.entries.get(index)?.1.clone() })
+        });
+        Slice::Entries((after.0 + 1..).map(Seq).zip(events).collect())
+    }
+
     /// Drops what `retention` no longer covers; `is_alive` says which scopes go on without events.
     pub(super) fn trim(
         &mut self,
@@ -104,7 +130,7 @@ impl<E: Clone, K: Clone + Eq + std::hash::Hash> MemoryFeed<E, K> {
     ) -> u64 {
         let oldest_kept = now.earlier_by(retention.feed_age);
         let mut trimmed = 0;
-        while let Some(&(at, scope)) = self.order.front() {
+        while let Some(&(at, scope, _)) = self.order.front() {
             let is_too_many = self.order.len() as u64 > retention.feed_events;
             if at >= oldest_kept && !is_too_many {
                 break;

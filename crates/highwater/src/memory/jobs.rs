@@ -7,11 +7,14 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{MemoryStore, feed::MemoryFeed};
+use super::{
+    MemoryStore,
+    feed::{Committed, MemoryFeed},
+};
 use crate::{
     Result,
     clock::Timestamp,
-    feed::{Bell, Follow, Follower, Log, Published, ScopeId, Seq, Slice, Span},
+    feed::{Bell, Domain, FeedEvent, Follow, Follower, Log, Published, ScopeId, Seq, Slice, Span},
     jobs::{
         Board, Created, Deleted, Deletion, Epoch, EventId, Filter, FollowRequest, Job, JobEvent,
         JobId, JobRef, JobStore, ListJobs, Reading, Report, Tag, TaskCount, TaskIndex, Write,
@@ -41,6 +44,27 @@ struct Record {
 }
 
 impl Jobs {
+    /// All events behind a revision.
+    pub(super) fn events(&self, after: Seq, max: usize) -> Result<Slice<Arc<FeedEvent>>> {
+        let entries = match self.feed.read_all(after, max) {
+            Slice::Entries(entries) => entries,
+            Slice::Gone { floor } => return Ok(Slice::Gone { floor }),
+            Slice::Ended => return Ok(Slice::Ended),
+        };
+        let event = |(revision, committed): (Seq, Committed<JobEvent>)| {
+            let Committed { scope, seq, at, event } = committed;
+            let (domain, kind, body) =
+                (Domain::Jobs, event.kind().to_owned(), event.body()?.into());
+            Ok((revision, Arc::new(FeedEvent { revision, domain, kind, scope, seq, at, body })))
+        };
+        entries.into_iter().map(event).collect::<Result<_>>().map(Slice::Entries)
+    }
+
+    /// The newest revision of all.
+    pub(super) fn newest(&self) -> Seq {
+        self.feed.newest()
+    }
+
     fn find(&self, job: &JobRef) -> Result<&Record> {
         let found = self.by_name.get(&job.id);
         rules::resolve(job, found.map(|record| &record.job))?;
@@ -209,7 +233,7 @@ impl JobStore for MemoryStore {
         let (id, incarnation, created_at) = (id.clone(), jobs.feed.mint(), self.shared.clock.now());
         let job = Job { id, num_tasks, incarnation, created_at, tags, tombstoned_at: None };
         let (job, created, published) = jobs.open(job)?;
-        self.shared.hub.publish(published);
+        self.publish(published);
         Ok((job, created))
     }
 
@@ -224,8 +248,7 @@ impl JobStore for MemoryStore {
     async fn set(&self, write: Write) -> Result<Written> {
         let mut jobs = self.jobs();
         let (written, published) = jobs.set(&write, self.shared.clock.now())?;
-        // Under the lock, so that events are published in the order of their commits.
-        self.shared.hub.publish(published);
+        self.publish(published);
         Ok(written)
     }
 
@@ -249,7 +272,7 @@ impl JobStore for MemoryStore {
     async fn delete(&self, job: &JobRef, how: Deletion) -> Result<Deleted> {
         let mut jobs = self.jobs();
         let (deleted, published) = jobs.delete(job, how, self.shared.clock.now())?;
-        self.shared.hub.publish(published);
+        self.publish(published);
         Ok(deleted)
     }
 

@@ -3,17 +3,19 @@
 //! The other engines are compared with this one. It is also good for tests and for one process that
 //! needs no durability: what it acknowledges is applied, and gone with the process.
 
+mod events;
 mod feed;
 mod jobs;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 
 use crate::{
     Result,
     clock::{Clock, SystemClock},
-    feed::{FeedId, Hub},
+    feed::{FeedId, Hub, Published},
     jobs::JobEvent,
     retention::{Retention, Swept, Upkeep},
     sync::{Mutex, MutexGuard},
@@ -31,6 +33,8 @@ struct Shared {
     jobs: Mutex<jobs::Jobs>,
     /// For its bells; the feed itself is in memory anyway.
     hub: Arc<Hub<JobEvent>>,
+    /// Rings whenever anything was committed.
+    bell: watch::Sender<u64>,
     feed: FeedId,
     clock: Arc<dyn Clock>,
 }
@@ -38,8 +42,17 @@ struct Shared {
 impl MemoryStore {
     /// An empty store that tells the time by `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> MemoryStore {
-        let (jobs, hub) = (Mutex::default(), Arc::default());
-        MemoryStore { shared: Arc::new(Shared { jobs, hub, feed: FeedId::random(), clock }) }
+        let (jobs, hub, bell) = (Mutex::default(), Arc::default(), watch::Sender::new(0));
+        MemoryStore { shared: Arc::new(Shared { jobs, hub, bell, feed: FeedId::random(), clock }) }
+    }
+
+    /// Tells everybody. Called under the lock, so that the order is that of the commits.
+    fn publish(&self, events: impl IntoIterator<Item = Published<JobEvent>>) {
+        let mut events = events.into_iter().peekable();
+        if events.peek().is_some() {
+            self.shared.hub.publish(events);
+            self.shared.bell.send_modify(|rings| *rings += 1);
+        }
     }
 
     fn jobs(&self) -> MutexGuard<'_, jobs::Jobs> {
@@ -57,8 +70,9 @@ impl Default for MemoryStore {
 impl Upkeep for MemoryStore {
     async fn sweep(&self, retention: &Retention) -> Result<Swept> {
         let now = self.shared.clock.now();
-        let (swept, published) = self.jobs().sweep(retention, now);
-        self.shared.hub.publish(published);
+        let mut jobs = self.jobs();
+        let (swept, published) = jobs.sweep(retention, now);
+        self.publish(published);
         Ok(swept)
     }
 }

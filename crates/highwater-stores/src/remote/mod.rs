@@ -1,0 +1,3 @@
+//! Another Highwater server as an engine, and the language that it speaks.
+
+pub mod wire;
