@@ -1,10 +1,23 @@
-//! Highwater over HTTP.
+//! Highwater over HTTP: JSON, server-sent events, metrics and health on one port.
+//!
+//! The caller owns the socket and the signal, so a test can own them too. Handlers parse, call one
+//! method, and convert the answer; what they know of errors is one table, [`http::problem`].
 
-use std::{future::Future, time::Duration};
+mod accept;
+mod http;
+mod metered;
+mod metrics;
 
-use highwater::{Result, limits::Limits};
+use std::{future::Future, sync::Arc, time::Duration};
+
+use highwater::{
+    Result,
+    clock::{Clock, SystemClock},
+    limits::Limits,
+};
 use highwater_stores::Slots;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
+use tokio_util::sync::CancellationToken;
 
 /// What a server can be told.
 #[derive(Debug, Clone)]
@@ -36,6 +49,17 @@ impl Default for ServerOptions {
     }
 }
 
+/// What every handler can reach.
+#[derive(Debug)]
+struct App {
+    slots: Slots,
+    options: ServerOptions,
+    clock: Arc<dyn Clock>,
+    streams: Arc<Semaphore>,
+    /// Cancelled when the server is told to stop: streams say goodbye.
+    stopping: CancellationToken,
+}
+
 /// Serves until `shutdown`, then drains: no new requests, those under way end, streams say goodbye.
 pub async fn serve(
     listener: TcpListener,
@@ -43,7 +67,17 @@ pub async fn serve(
     options: ServerOptions,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
-    let _ = (listener, slots, options);
-    shutdown.await;
+    metrics::install();
+    let stopping = CancellationToken::new();
+    let jobs = Arc::new(metered::MeteredJobs::new(Arc::clone(&slots.jobs), slots.jobs_engine));
+    let app = App {
+        slots: Slots { jobs, ..slots },
+        streams: Arc::new(Semaphore::new(options.streams_max)),
+        options: options.clone(),
+        clock: Arc::new(SystemClock),
+        stopping: stopping.clone(),
+    };
+    let router = http::router(Arc::new(app));
+    accept::run(listener, router, &options, stopping, shutdown).await;
     Ok(())
 }

@@ -53,6 +53,8 @@ impl Default for StoreOptions {
 pub struct Slots {
     /// Where jobs are kept.
     pub jobs: Arc<dyn JobStore>,
+    /// The name of their engine.
+    pub jobs_engine: &'static str,
     /// The whole feed of the store.
     pub events: Arc<dyn EventFeed>,
     /// The engines behind the slots, each once.
@@ -71,7 +73,12 @@ pub struct Slots {
 pub async fn open(urls: &StoreUrls, options: StoreOptions) -> Result<Slots> {
     let url = urls.jobs.as_ref().unwrap_or(&urls.store);
     let engine = Engine::open(url, options).await?;
-    Ok(Slots { jobs: engine.jobs(), events: engine.events(), upkeep: vec![engine.upkeep()] })
+    Ok(Slots {
+        jobs: engine.jobs(),
+        jobs_engine: engine.name(),
+        events: engine.events(),
+        upkeep: vec![engine.upkeep()],
+    })
 }
 
 /// The only list of engines.
@@ -114,6 +121,13 @@ impl Engine {
                 url,
                 "must be `sqlite:PATH`, `sqlite::memory:` or `memory:`",
             )),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Engine::Memory(_) => "memory",
+            Engine::Sqlite(_) => "sqlite",
         }
     }
 

@@ -6,6 +6,7 @@
 //! - [`faulty`] loses requests and, what finds the bugs, replies.
 //! - [`history`] checks what subscribers were told; [`broken`] keeps the stores that prove that the
 //!   checks can fail.
+//! - [`proxy`] is a bad network, on loopback.
 //! - [`clock`] is told the time.
 //!
 //! The testkit reports by panicking: it is only ever linked into tests.
@@ -20,5 +21,6 @@ pub mod history;
 pub mod jobs;
 pub mod prng;
 mod promise;
+pub mod proxy;
 
 pub use promise::{Bed, Promise};

@@ -38,6 +38,8 @@ pub enum ErrorKind {
     Tombstoned,
     /// A resume token is damaged or belongs to something else.
     BadToken,
+    /// A resume token is older than the feed: begin anew.
+    Gone,
     /// Another process owns the store's file.
     InUse,
     /// This build, or this engine, cannot do that.
@@ -67,13 +69,14 @@ pub enum Outcome {
 
 impl ErrorKind {
     /// Every kind, in the order of their declaration.
-    pub const ALL: [ErrorKind; 14] = [
+    pub const ALL: [ErrorKind; 15] = [
         ErrorKind::Invalid,
         ErrorKind::NotFound,
         ErrorKind::Conflict,
         ErrorKind::Fenced,
         ErrorKind::Tombstoned,
         ErrorKind::BadToken,
+        ErrorKind::Gone,
         ErrorKind::InUse,
         ErrorKind::Unsupported,
         ErrorKind::Full,
@@ -95,6 +98,7 @@ impl ErrorKind {
             | ErrorKind::Fenced
             | ErrorKind::Tombstoned
             | ErrorKind::BadToken
+            | ErrorKind::Gone
             | ErrorKind::InUse
             | ErrorKind::Unsupported
             | ErrorKind::Full
@@ -116,6 +120,7 @@ impl ErrorKind {
             | ErrorKind::Fenced
             | ErrorKind::Tombstoned
             | ErrorKind::BadToken
+            | ErrorKind::Gone
             | ErrorKind::InUse
             | ErrorKind::Unsupported
             | ErrorKind::Full
@@ -138,6 +143,7 @@ impl ErrorKind {
             ErrorKind::Fenced => "fenced",
             ErrorKind::Tombstoned => "tombstoned",
             ErrorKind::BadToken => "bad_token",
+            ErrorKind::Gone => "gone",
             ErrorKind::InUse => "in_use",
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::Full => "full",

@@ -4,7 +4,7 @@ use std::{fmt::Debug, time::Duration};
 
 use async_trait::async_trait;
 
-use crate::Result;
+use crate::{Result, clock::Timestamp};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -41,4 +41,7 @@ pub trait Upkeep: Debug + Send + Sync {
     /// Lets go of what `retention` no longer covers. Safe to call at any time, from any process;
     /// readers that are overtaken are told by a [`Reset`](crate::feed::Step::Reset).
     async fn sweep(&self, retention: &Retention) -> Result<Swept>;
+
+    /// When the oldest event that is still in the feed was committed.
+    async fn oldest_event(&self) -> Result<Option<Timestamp>>;
 }

@@ -110,6 +110,14 @@ pub(super) fn read<E>(
     })
 }
 
+/// When the oldest event that is left was committed.
+pub(super) fn oldest(connection: &Connection) -> Result<Option<Timestamp>> {
+    let sql = "SELECT at FROM feed ORDER BY rev LIMIT 1";
+    let mut statement = connection.prepare_cached(sql).map_err(in_statement)?;
+    let oldest = statement.query_row([], |row| row.get(0)).optional().map_err(in_statement)?;
+    Ok(oldest.map(Timestamp::from_micros))
+}
+
 /// The newest revision of all. Remembered by SQLite also when its event was trimmed.
 pub(super) fn newest(connection: &Connection) -> Result<Seq> {
     let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'feed'";

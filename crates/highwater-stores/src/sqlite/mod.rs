@@ -22,8 +22,8 @@ use std::{
 use async_trait::async_trait;
 use highwater::{
     Error, ErrorKind, Result,
-    clock::{Clock, SystemClock},
-    feed::{FeedId, Hub},
+    clock::{Clock, SystemClock, Timestamp},
+    feed::{FeedId, Hub, Published},
     jobs::JobEvent,
     retention::{Retention, Swept, Upkeep},
 };
@@ -151,19 +151,30 @@ impl Parts {
         let readers = readers::Readers::open(path)?;
         let (hub, boards) = (Arc::<Hub<JobEvent>>::default(), Boards::new());
         let bell = watch::Sender::new(0);
-        let (published_to, applied_to, rung) =
-            (Arc::clone(&hub), Arc::clone(&boards), bell.clone());
-        let writer = writer::WriterThread::start(
-            connection,
-            Box::new(move |events| {
-                applied_to.apply(events);
-                published_to.publish(events.iter().cloned());
-                if !events.is_empty() {
-                    rung.send_modify(|rings| *rings += 1);
-                }
-            }),
-        )?;
+        let listeners =
+            Listeners { hub: Arc::clone(&hub), boards: Arc::clone(&boards), bell: bell.clone() };
+        let writer = writer::WriterThread::start(connection, listeners)?;
         Ok(Parts { lock, feed, writer, readers, hub, boards, bell })
+    }
+}
+
+/// Who must know of a commit.
+struct Listeners {
+    hub: Arc<Hub<JobEvent>>,
+    boards: Arc<Boards>,
+    bell: watch::Sender<u64>,
+}
+
+impl writer::AfterCommit for Listeners {
+    fn before_answers(&self, events: &[Published<JobEvent>]) {
+        self.boards.apply(events);
+    }
+
+    fn after_answers(&self, events: Vec<Published<JobEvent>>) {
+        if !events.is_empty() {
+            self.hub.publish(events);
+            self.bell.send_modify(|rings| *rings += 1);
+        }
     }
 }
 
@@ -192,6 +203,10 @@ impl Upkeep for SqliteStore {
             }
         }
     }
+
+    async fn oldest_event(&self) -> Result<Option<Timestamp>> {
+        self.shared.readers.read(feed::oldest).await
+    }
 }
 
 impl SqliteStore {
@@ -202,7 +217,7 @@ impl SqliteStore {
 
 struct Trim {
     retention: Retention,
-    now: highwater::clock::Timestamp,
+    now: Timestamp,
 }
 
 impl writer::Command for Trim {

@@ -51,8 +51,14 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// Called on the writer's thread after every commit, before any caller hears of it.
-pub(super) type AfterCommit = Box<dyn Fn(&[Published<JobEvent>]) + Send>;
+/// What else is to be done with what was committed, on the writer's thread.
+pub(super) trait AfterCommit: Send + 'static {
+    /// Before any caller hears of the commit: whoever then reads must find it.
+    fn before_answers(&self, events: &[Published<JobEvent>]);
+
+    /// Afterwards: callers do not wait for subscribers to be woken.
+    fn after_answers(&self, events: Vec<Published<JobEvent>>);
+}
 
 /// A handle on the thread. The thread ends, and the file is closed, when the handle is dropped.
 #[derive(Debug)]
@@ -63,7 +69,10 @@ pub(super) struct WriterThread {
 }
 
 impl WriterThread {
-    pub(super) fn start(connection: Connection, after_commit: AfterCommit) -> Result<WriterThread> {
+    pub(super) fn start(
+        connection: Connection,
+        after_commit: impl AfterCommit,
+    ) -> Result<WriterThread> {
         let (queue, commands) = mpsc::channel(QUEUE_COMMANDS_MAX);
         let builder = std::thread::Builder::new().name("highwater-sqlite-writer".to_owned());
         let thread =
@@ -147,7 +156,7 @@ impl<C: Command> Queued for Waiting<C> {
 fn write(
     connection: Connection,
     mut commands: mpsc::Receiver<Box<dyn Queued>>,
-    after_commit: &AfterCommit,
+    after_commit: &impl AfterCommit,
 ) {
     let mut batch = Vec::with_capacity(BATCH_COMMANDS_MAX);
     while commands.blocking_recv_many(&mut batch, BATCH_COMMANDS_MAX) > 0 {
@@ -168,7 +177,7 @@ fn write(
 fn attempt(
     connection: &Connection,
     batch: &mut Vec<Box<dyn Queued>>,
-    after_commit: &AfterCommit,
+    after_commit: &impl AfterCommit,
 ) -> Continue {
     if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
         fail(batch, Stage::Statement, error);
@@ -188,8 +197,9 @@ fn attempt(
     let published = transaction.published;
     match connection.execute_batch("COMMIT") {
         Ok(()) => {
-            after_commit(&published);
+            after_commit.before_answers(&published);
             batch.drain(..).for_each(|command| command.reply(None));
+            after_commit.after_answers(published);
         }
         Err(error) => {
             roll_back(connection);

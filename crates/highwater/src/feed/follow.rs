@@ -74,7 +74,7 @@ where
         // The bell before the first read, or a change slips between the two.
         let bell = log.bell(scope);
         machine.registered(log.head(scope).await?);
-        Ok(Follower {
+        let mut follower = Follower {
             log,
             feed,
             scope,
@@ -85,7 +85,12 @@ where
             clock,
             patience,
             outage: None,
-        })
+        };
+        if let Start::After(_) = start {
+            // Whoever resumes learns at once whether the feed still has what follows.
+            follower.advance().await?;
+        }
+        Ok(follower)
     }
 
     /// As a stream.

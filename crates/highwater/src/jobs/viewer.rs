@@ -38,8 +38,12 @@ pub struct Viewer {
 impl Viewer {
     /// Finds a job; tombstoned ones can be looked at too.
     pub async fn open(store: Arc<dyn JobStore>, id: JobId) -> Result<Viewer> {
+        Viewer::of(store, JobRef::current(id)).await
+    }
+
+    /// Finds one life of a job.
+    pub async fn of(store: Arc<dyn JobStore>, wanted: JobRef) -> Result<Viewer> {
         let clock = Arc::new(SystemClock);
-        let wanted = JobRef::current(id);
         let job = retry::idempotent(&*clock, |_| store.job(&wanted)).await?;
         Ok(Viewer::new(store, job, Patience::default(), clock))
     }

@@ -103,6 +103,11 @@ impl<E: Clone, K: Clone + Eq + std::hash::Hash> MemoryFeed<E, K> {
         if entries.is_empty() && is_over { Slice::Ended } else { Slice::Entries(entries) }
     }
 
+    /// When the oldest event was appended.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        self.order.front().map(|&(at, ..)| at)
+    }
+
     /// The newest revision.
     pub(super) fn newest(&self) -> Seq {
         Seq(self.revision)

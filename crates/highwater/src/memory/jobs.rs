@@ -60,6 +60,10 @@ impl Jobs {
         entries.into_iter().map(event).collect::<Result<_>>().map(Slice::Entries)
     }
 
+    pub(super) fn oldest_event(&self) -> Option<Timestamp> {
+        self.feed.oldest()
+    }
+
     /// The newest revision of all.
     pub(super) fn newest(&self) -> Seq {
         self.feed.newest()

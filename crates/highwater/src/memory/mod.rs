@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::{
     Result,
-    clock::{Clock, SystemClock},
+    clock::{Clock, SystemClock, Timestamp},
     feed::{FeedId, Hub, Published},
     jobs::JobEvent,
     retention::{Retention, Swept, Upkeep},
@@ -74,5 +74,9 @@ impl Upkeep for MemoryStore {
         let (swept, published) = jobs.sweep(retention, now);
         self.publish(published);
         Ok(swept)
+    }
+
+    async fn oldest_event(&self) -> Result<Option<Timestamp>> {
+        Ok(self.jobs().oldest_event())
     }
 }

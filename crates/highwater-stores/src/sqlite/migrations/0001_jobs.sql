@@ -16,7 +16,8 @@ CREATE TABLE feed (
     body      TEXT NOT NULL             -- JSON
 );
 CREATE UNIQUE INDEX feed_by_scope ON feed (scope, seq);
-CREATE UNIQUE INDEX feed_by_event_key ON feed (scope, event_key) WHERE event_key IS NOT NULL;
+-- The key first, because new ones lie side by side across all scopes.
+CREATE UNIQUE INDEX feed_by_event_key ON feed (event_key, scope) WHERE event_key IS NOT NULL;
 
 CREATE TABLE job (
     scope         INTEGER PRIMARY KEY,  -- the incarnation
