@@ -27,12 +27,12 @@ impl Engine {
         match self {
             Engine::Memory => {
                 let store = Arc::new(MemoryStore::new(clock.clone()));
-                Ok(Bed { jobs: store.clone(), upkeep: store, clock })
+                Ok(Bed { jobs: store.clone(), events: store.clone(), upkeep: store, clock })
             }
             Engine::Sqlite => {
                 let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
                 let store = Arc::new(SqliteStore::open_temporary(options).await?);
-                Ok(Bed { jobs: store.clone(), upkeep: store, clock })
+                Ok(Bed { jobs: store.clone(), events: store.clone(), upkeep: store, clock })
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The promises of jobs.
 
+mod events;
 mod faults;
 mod life;
 mod model;
@@ -20,6 +21,7 @@ pub fn promises() -> impl Iterator<Item = Promise> {
         watching::PROMISES,
         life::PROMISES,
         faults::PROMISES,
+        events::PROMISES,
     ];
     groups.into_iter().flatten().copied()
 }

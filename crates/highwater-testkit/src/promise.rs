@@ -3,6 +3,7 @@
 use std::{pin::Pin, sync::Arc};
 
 use highwater::{
+    feed::EventFeed,
     jobs::{
         Draft, EventId, Filter, JobId, JobRef, JobStore, Manager, ManagerOptions, Status, Tag,
         TaskIndex, Write, Writer, Written,
@@ -17,6 +18,8 @@ use crate::clock::ManualClock;
 pub struct Bed {
     /// Under test.
     pub jobs: Arc<dyn JobStore>,
+    /// The same engine's whole feed.
+    pub events: Arc<dyn EventFeed>,
     /// The same engine's upkeep.
     pub upkeep: Arc<dyn Upkeep>,
     /// The time, as the engine and its managers see it.

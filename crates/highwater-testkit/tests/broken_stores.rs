@@ -17,7 +17,7 @@ const TRIAL_MAX: Duration = Duration::from_mins(1);
 fn bed() -> Bed {
     let clock = Arc::new(ManualClock::default());
     let store = Arc::new(MemoryStore::new(clock.clone()));
-    Bed { jobs: store.clone(), upkeep: store, clock }
+    Bed { jobs: store.clone(), events: store.clone(), upkeep: store, clock }
 }
 
 /// Whether the promise holds over a store with this flaw.
