@@ -16,7 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
-use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::{catch_panic::CatchPanicLayer, csrf::CsrfLayer};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -55,6 +55,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             ))
         })
         .layer(CatchPanicLayer::custom(|panic: Box<dyn Any + Send>| panicked(&*panic)))
+        // A page in somebody's browser must not write to a server on their machine.
+        .layer(CsrfLayer::new().with_rejection_response(|_| {
+            let detail = "a page of another site may not write here";
+            Refusal::new(StatusCode::FORBIDDEN, "cross_site", detail).into_response()
+        }))
         .layer(middleware::from_fn(measured))
         .with_state(app)
 }

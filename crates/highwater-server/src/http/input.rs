@@ -91,7 +91,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
             let unknown =
                 words.split("unknown field `").nth(1).and_then(|rest| rest.split('`').next());
             let field = unknown.unwrap_or_else(|| words.split(':').next().unwrap_or_default());
-            broken_rule(words, field)
+            broken_rule(words.strip_prefix(&format!("{field}: ")).unwrap_or(words), field)
         })
     }
 }
