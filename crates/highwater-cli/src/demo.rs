@@ -31,9 +31,11 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   highwater demo
   highwater demo -o json
-  highwater demo --store sqlite:demo.db   # keeps the job, to look at it later
+  highwater demo --server http://127.0.0.1:7171   # others can watch it there
+  highwater demo --store sqlite:demo.db           # keeps the job, to look at it later
 
-Without --store (and HIGHWATER_STORE) it works in a temporary file that is removed at the end.";
+Without --server and --store (and their variables) it works in a temporary file that is removed at
+the end.";
 
 const TAGS: [&str; 2] = ["ingest", "export"];
 
@@ -61,7 +63,7 @@ pub(crate) async fn run(globals: &Globals) -> Result<Exit> {
 }
 
 async fn show(globals: &Globals) -> Result<Exit> {
-    let store = globals.store.jobs_or("sqlite::memory:").await?;
+    let store = globals.place.open_or("sqlite::memory:").await?.jobs;
     // A name of its own, because the store that was named may have seen the show before.
     let id = JobId::new(format!("demo-{}", SystemClock.now().as_micros()))?;
     let tags = TAGS.iter().map(Tag::new).collect::<Result<Vec<_>>>()?;
@@ -81,7 +83,7 @@ async fn show(globals: &Globals) -> Result<Exit> {
     drop(screen);
     if audience == Audience::Listening {
         let summary = viewer.summary(&Filter::job()).await?;
-        output::show(globals.output, &Picture::new(&id, &summary))?;
+        output::show(globals.output, &Picture::new(&id, summary))?;
     }
     Ok(Exit::Done)
 }

@@ -17,6 +17,7 @@ use highwater::{
     },
     retry,
 };
+use highwater_stores::remote::wire;
 
 use crate::{Exit, Globals, output};
 
@@ -157,14 +158,14 @@ impl Create {
         let (id, num_tasks) = (JobId::new(self.job)?, TaskCount::new(self.tasks)?);
         let tags = self.tags.into_iter().map(Tag::new).collect::<Result<Vec<_>>>()?;
         let tags = (!tags.is_empty()).then_some(tags);
-        let store = globals.store.jobs().await?;
+        let store = globals.place.jobs().await?;
         let opening =
             retry::idempotent(&SystemClock, |_| store.open(&id, num_tasks, tags.as_deref()));
         let (job, created) = opening.await?;
         if created == Created::Existing {
             output::note(&format!("job `{id}` was there before: what is stored wins"));
         }
-        output::show(globals.output, &answers::Opened::new(&job, created))?;
+        output::show(globals.output, &wire::OpenedJob::new(job, created))?;
         Ok(Exit::Done)
     }
 }
@@ -180,21 +181,21 @@ impl Look {
     /// The job to look at, and what to look at in it. Input is checked before a store is opened.
     async fn open(&self, globals: &Globals) -> Result<(Viewer, Filter)> {
         let (id, filter) = (JobId::new(&self.job)?, self.selection.filter()?);
-        let viewer = Viewer::open(globals.store.jobs().await?, id).await?;
+        let viewer = Viewer::open(globals.place.jobs().await?, id).await?;
         Ok((viewer, filter))
     }
 
     async fn get(self, globals: &Globals) -> Result<Exit> {
         let (viewer, filter) = self.open(globals).await?;
         let standing = viewer.get_state(&filter).await?;
-        output::show(globals.output, &answers::Stands::new(&viewer.job().id, &standing))?;
+        output::show(globals.output, &wire::Standing::new(&viewer.job().id, standing))?;
         Ok(Exit::Done)
     }
 
     async fn summary(self, globals: &Globals) -> Result<Exit> {
         let (viewer, filter) = self.open(globals).await?;
         let summary = viewer.summary(&filter).await?;
-        let answer = picture::Picture::new(&viewer.job().id, &summary);
+        let answer = picture::Picture::new(&viewer.job().id, summary);
         output::show(globals.output, &answer)?;
         if let (output::Format::Table, Some(left_out)) = (globals.output, answer.left_out()) {
             output::note(&format!("{left_out}; `-o json` has all"));
@@ -213,11 +214,12 @@ impl List {
         let after = self.after.map(JobId::new).transpose()?;
         let query = ListJobs { prefix: self.prefix, shown, after, limit: self.limit };
         query.check()?;
-        let store = globals.store.jobs().await?;
+        let store = globals.place.jobs().await?;
         let jobs = retry::idempotent(&SystemClock, |_| store.list(&query)).await?;
-        output::show(globals.output, &answers::Jobs(&jobs))?;
-        if let Some(last) = jobs.last().filter(|_| jobs.len() == query.limit) {
-            output::note(&format!("there may be more: --after '{last}'", last = last.id));
+        let page = wire::JobsPage::new(jobs, query.limit);
+        output::show(globals.output, &page)?;
+        if let Some(next) = &page.next {
+            output::note(&format!("there may be more: --after '{next}'"));
         }
         Ok(Exit::Done)
     }
@@ -227,7 +229,7 @@ impl Delete {
     async fn run(self, globals: &Globals) -> Result<Exit> {
         let id = JobId::new(self.job)?;
         let how = if self.tombstone { Deletion::Tombstone } else { Deletion::Erase };
-        let store = globals.store.jobs().await?;
+        let store = globals.place.jobs().await?;
         // Once: a second try could not tell its own first one from somebody else's.
         let deleted = store.delete(&JobRef::current(id.clone()), how).await?;
         if deleted == Deleted::Already {

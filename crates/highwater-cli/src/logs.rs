@@ -1,4 +1,4 @@
-//! Logs for people, on stderr: an error line starts with 🔴, a warning with 🟡.
+//! Logs on stderr. For people an error line starts with 🔴, a warning with 🟡; programs get JSON.
 
 use std::{
     fmt,
@@ -16,18 +16,39 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Sends logs to stderr; `HIGHWATER_LOG` says which.
+use crate::settings::LogFormat;
+
+/// Sends the logs of a command to stderr; `HIGHWATER_LOG` says which.
 pub(crate) fn start() {
-    let filter = EnvFilter::builder()
+    let levels = EnvFilter::builder()
         .with_env_var("HIGHWATER_LOG")
         .with_default_directive(LevelFilter::WARN.into())
         .from_env_lossy();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .event_format(Marked(format::format().compact()))
-        .init();
+    send(levels, LogFormat::Text);
+}
+
+/// Sends the logs of a server to stderr. The levels have passed [`check_levels`].
+pub(crate) fn start_as(levels: &str, format: LogFormat) {
+    send(EnvFilter::builder().parse_lossy(levels), format);
+}
+
+/// Refuses levels that cannot be read.
+pub(crate) fn check_levels(levels: &str) -> Result<String, String> {
+    match EnvFilter::builder().parse(levels) {
+        Ok(_) => Ok(levels.to_owned()),
+        Err(error) => Err(format!("must be a level such as info, or module=level: {error}")),
+    }
+}
+
+fn send(levels: EnvFilter, format: LogFormat) {
+    let logs = tracing_subscriber::fmt().with_env_filter(levels).with_writer(io::stderr);
+    match format {
+        LogFormat::Text => logs
+            .with_ansi(io::stderr().is_terminal())
+            .event_format(Marked(format::format().compact()))
+            .init(),
+        LogFormat::Json => logs.json().flatten_event(true).init(),
+    }
 }
 
 /// The usual line behind a mark that the eye finds.

@@ -2,38 +2,52 @@
 //!
 //! Data goes to stdout, everything else to stderr; the exit code says how it ended.
 
+mod config;
 mod demo;
+mod events;
 mod jobs;
 mod logs;
 mod output;
-mod store;
+mod place;
+mod quantity;
+mod redact;
+mod serve;
+mod settings;
 
-use std::{error::Error as _, process::ExitCode};
+use std::{error::Error as _, future::Future, process::ExitCode};
 
-use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind as UsageKind};
-use highwater::{Error, Outcome, Result};
+use clap::{
+    ArgMatches, CommandFactory, FromArgMatches as _, Parser, Subcommand,
+    error::ErrorKind as UsageKind,
+};
+use highwater::{Error, ErrorKind, Outcome, Result};
+use tokio::runtime;
 
-use crate::output::Format;
+use crate::{
+    output::Format,
+    place::{Place, PlaceFlags},
+    settings::{Given, Resolved},
+};
 
 /// Where does every task of a job stand? Ask, follow, wait.
 #[derive(Debug, Parser)]
 #[command(name = "highwater", version, after_help = EXIT_CODES)]
 struct Cli {
     #[command(flatten)]
-    globals: Globals,
+    place: PlaceFlags,
+
+    /// For people, or for programs
+    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Format,
 
     #[command(subcommand)]
     command: Command,
 }
 
 /// What every command can be told.
-#[derive(Debug, clap::Args)]
+#[derive(Debug)]
 struct Globals {
-    #[command(flatten)]
-    store: store::StoreFlag,
-
-    /// For people, or for programs
-    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    place: Place,
     output: Format,
 }
 
@@ -42,6 +56,18 @@ enum Command {
     /// Jobs: create, report, ask, follow, wait
     #[command(subcommand)]
     Jobs(jobs::Verb),
+
+    /// Follows everything that happens
+    #[command(after_help = events::EXAMPLES)]
+    Events(events::Events),
+
+    /// Runs the server
+    #[command(after_help = serve::EXAMPLES, arg = serve::no_server())]
+    Serve(Given),
+
+    /// The settings of the server
+    #[command(subcommand)]
+    Config(config::Verb),
 
     /// Shows what Highwater does, in five seconds, and needs nothing
     #[command(after_help = demo::EXAMPLES)]
@@ -61,7 +87,8 @@ Exit codes:
   1  error           4  failed
   2  wrong usage     5  timed out
 
-Logs go to stderr; HIGHWATER_LOG sets their level (default: warn).";
+Commands talk to the server at --server, or straight to a store with --store.
+Logs go to stderr; HIGHWATER_LOG sets their level (default: warn; of the server: info).";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -79,35 +106,107 @@ enum Exit {
 const EXIT_ERROR: u8 = 1;
 const EXIT_USAGE: u8 = 2;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return usage(&error),
-    };
-    logs::start();
-    match run(cli).await {
+/// Why a command did nothing, or not all of it.
+enum Failed {
+    Usage(clap::Error),
+    Call(Error),
+}
+
+impl From<clap::Error> for Failed {
+    fn from(error: clap::Error) -> Failed {
+        Failed::Usage(error)
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed::Call(error)
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
         Ok(exit) => ExitCode::from(exit as u8),
-        Err(error) => {
+        Err(Failed::Usage(error)) => usage(&error),
+        Err(Failed::Call(error)) => {
             output::note(&explained(&error));
             ExitCode::from(EXIT_ERROR)
         }
     }
 }
 
-async fn run(cli: Cli) -> Result<Exit> {
-    let Cli { globals, command } = cli;
+fn run() -> Result<Exit, Failed> {
+    let mut definition = Cli::command();
+    let matches = definition.try_get_matches_from_mut(std::env::args_os())?;
+    let Cli { place, output, command } = Cli::from_arg_matches(&matches)?;
     match command {
-        Command::Jobs(verb) => verb.run(&globals).await,
-        Command::Demo => demo::run(&globals).await,
+        Command::Serve(given) => {
+            let settings =
+                Resolved::new(innermost(&matches), given.config.as_deref())?.settings()?;
+            settings.check()?;
+            logs::start_as(&settings.log, settings.log_format);
+            let served = block_on(runtime::Builder::new_multi_thread(), serve::run(settings));
+            Ok(served?)
+        }
+        Command::Config(config::Verb::Show(given)) => {
+            let resolved = Resolved::new(innermost(&matches), given.config.as_deref())?;
+            output::show(output, &config::Shown(&resolved))?;
+            Ok(Exit::Done)
+        }
         Command::Completions { shell } => {
             // Into memory first: clap's own writing panics when the pipe is closed.
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "highwater", &mut script);
+            clap_complete::generate(shell, &mut definition, "highwater", &mut script);
             output::write(&script)?;
             Ok(Exit::Done)
         }
+        Command::Jobs(verb) => {
+            let globals = globals(place, output, &matches)?;
+            talk(&globals.place, verb.run(&globals))
+        }
+        Command::Events(events) => {
+            let globals = globals(place, output, &matches)?;
+            talk(&globals.place, events.run(&globals))
+        }
+        Command::Demo => {
+            let globals = globals(place, output, &matches)?;
+            talk(&globals.place, demo::run(&globals))
+        }
     }
+}
+
+fn globals(
+    place: PlaceFlags,
+    output: Format,
+    matches: &ArgMatches,
+) -> Result<Globals, clap::Error> {
+    let unclear = |why| Cli::command().error(UsageKind::ArgumentConflict, why);
+    Ok(Globals { place: Place::chosen(place, matches).map_err(unclear)?, output })
+}
+
+/// Where the settings are: a command's own flags are in the matches of the last verb.
+fn innermost(mut matches: &ArgMatches) -> &ArgMatches {
+    while let Some((_, inner)) = matches.subcommand() {
+        matches = inner;
+    }
+    matches
+}
+
+/// Runs a command that talks to a server or to a store; one thread does.
+fn talk(place: &Place, command: impl Future<Output = Result<Exit>>) -> Result<Exit, Failed> {
+    logs::start();
+    let done = block_on(runtime::Builder::new_current_thread(), command);
+    Ok(done.map_err(|error| place.advise(error))?)
+}
+
+fn block_on(
+    mut runtime: runtime::Builder,
+    command: impl Future<Output = Result<Exit>>,
+) -> Result<Exit> {
+    let runtime = runtime.enable_all().build().map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "cannot start any threads").with_source(error)
+    })?;
+    runtime.block_on(command)
 }
 
 /// Prints what clap has to say: help and version are answers, the rest is a mistake.

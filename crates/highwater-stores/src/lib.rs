@@ -15,6 +15,7 @@ use highwater::{
     retention::{Retention, Upkeep},
 };
 
+use remote::{RemoteOptions, RemoteStore};
 use sqlite::{SqliteOptions, SqliteStore};
 
 /// Which store fills which slot.
@@ -57,12 +58,13 @@ pub struct Slots {
     pub jobs_engine: &'static str,
     /// The whole feed of the store.
     pub events: Arc<dyn EventFeed>,
-    /// The engines behind the slots, each once.
+    /// The engines behind the slots that need looking after, each once.
     pub upkeep: Vec<Arc<dyn Upkeep>>,
 }
 
 /// Fills the slots of a deployment from URLs: `sqlite:PATH` (a file of this process's own),
-/// `sqlite::memory:` (a private file that is removed at the end) or `memory:`.
+/// `sqlite::memory:` (a private file that is removed at the end), `http://HOST:PORT` (another server)
+/// or `memory:`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> highwater::Result<()> {
@@ -77,7 +79,7 @@ pub async fn open(urls: &StoreUrls, options: StoreOptions) -> Result<Slots> {
         jobs: engine.jobs(),
         jobs_engine: engine.name(),
         events: engine.events(),
-        upkeep: vec![engine.upkeep()],
+        upkeep: engine.upkeep().into_iter().collect(),
     })
 }
 
@@ -86,6 +88,7 @@ pub async fn open(urls: &StoreUrls, options: StoreOptions) -> Result<Slots> {
 enum Engine {
     Memory(MemoryStore),
     Sqlite(SqliteStore),
+    Remote(RemoteStore),
 }
 
 impl Engine {
@@ -108,18 +111,20 @@ impl Engine {
                 };
                 Ok(Engine::Sqlite(store))
             }
-            Some((
-                scheme @ ("postgres" | "postgresql" | "redis" | "firestore" | "http" | "https"),
-                _,
-            )) => {
-                let detail =
-                    format!("this build has no `{scheme}:` engine: use `sqlite:PATH` or `memory:`");
+            Some(("http" | "https", _)) => {
+                let options = RemoteOptions { clock, ..RemoteOptions::default() };
+                RemoteStore::open(url, options).map(Engine::Remote)
+            }
+            Some((scheme @ ("postgres" | "postgresql" | "redis" | "firestore"), _)) => {
+                let detail = format!(
+                    "this build has no `{scheme}:` engine: use `sqlite:PATH`, `http://HOST:PORT` or `memory:`"
+                );
                 Err(Error::new(ErrorKind::Unsupported, detail))
             }
             _ => Err(Error::invalid(
                 "store",
                 url,
-                "must be `sqlite:PATH`, `sqlite::memory:` or `memory:`",
+                "must be `sqlite:PATH`, `sqlite::memory:`, `http://HOST:PORT` or `memory:`",
             )),
         }
     }
@@ -128,6 +133,7 @@ impl Engine {
         match self {
             Engine::Memory(_) => "memory",
             Engine::Sqlite(_) => "sqlite",
+            Engine::Remote(_) => "remote",
         }
     }
 
@@ -135,6 +141,7 @@ impl Engine {
         match self {
             Engine::Memory(store) => Arc::new(store.clone()),
             Engine::Sqlite(store) => Arc::new(store.clone()),
+            Engine::Remote(store) => Arc::new(store.clone()),
         }
     }
 
@@ -142,13 +149,16 @@ impl Engine {
         match self {
             Engine::Memory(store) => Arc::new(store.clone()),
             Engine::Sqlite(store) => Arc::new(store.clone()),
+            Engine::Remote(store) => Arc::new(store.clone()),
         }
     }
 
-    fn upkeep(&self) -> Arc<dyn Upkeep> {
+    /// `None` where somebody else sees to it.
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
         match self {
-            Engine::Memory(store) => Arc::new(store.clone()),
-            Engine::Sqlite(store) => Arc::new(store.clone()),
+            Engine::Memory(store) => Some(Arc::new(store.clone())),
+            Engine::Sqlite(store) => Some(Arc::new(store.clone())),
+            Engine::Remote(_) => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{pin::Pin, sync::Arc};
 
+use futures_util::{StreamExt as _, stream};
 use highwater::{
     feed::EventFeed,
     jobs::{
@@ -25,6 +26,9 @@ pub struct Bed {
     /// The time, as the engine and its managers see it.
     pub clock: Arc<ManualClock>,
 }
+
+/// As many writers as an engine should find easy to serve together.
+const WRITES_AT_A_TIME: usize = 64;
 
 /// One promise. Worth listing only if breaking the rule breaks it.
 #[derive(Clone, Copy)]
@@ -102,6 +106,20 @@ impl Bed {
     /// An anonymous write of a bare status, which must succeed.
     pub(crate) async fn put(&self, job: &str, task: u32, tag_name: &str, status: i32) -> Written {
         self.set(job, task, Draft::new(tag(tag_name), Status(status))).await.unwrap()
+    }
+
+    /// Anonymous writes, some at a time, in no order; each must succeed.
+    pub(crate) async fn set_all(
+        &self,
+        job: &str,
+        task: u32,
+        drafts: impl IntoIterator<Item = Draft>,
+    ) {
+        let writes = drafts.into_iter().map(|draft| self.set(job, task, draft));
+        let mut writes = stream::iter(writes).buffer_unordered(WRITES_AT_A_TIME);
+        while let Some(written) = writes.next().await {
+            written.unwrap();
+        }
     }
 
     /// Every state of a job, as `(task, tag, status, version)`.

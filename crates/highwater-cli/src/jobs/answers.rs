@@ -1,13 +1,9 @@
-//! What the verbs of jobs answer. The JSON is that of the HTTP surface, so that a script does not
+//! The tables of the verbs of jobs. Their JSON is that of the HTTP surface, so that a script does not
 //! care which of the two it talks to.
 
-use highwater::{
-    clock::Timestamp,
-    feed::Seq,
-    jobs::{
-        Created, Deleted, Deletion, Job, JobId, Report, Status, Tag, TaskIndex, Waited, Written,
-        rules::Standing,
-    },
+use highwater::jobs::{Deleted, Deletion, Job, JobId, Report, Tag, rules};
+use highwater_stores::remote::wire::{
+    self, DeletedJob, JobsPage, OpenedJob, Standing, WaitEnded, WrittenState,
 };
 use serde::Serialize;
 
@@ -16,38 +12,15 @@ use crate::output::{Answer, printable, table};
 /// Where there is nothing to show.
 const NOTHING: &str = "-";
 
-/// `create`.
-#[derive(Debug, Serialize)]
-pub(super) struct Opened<'a> {
-    #[serde(flatten)]
-    job: &'a Job,
-    created: bool,
-}
-
-impl<'a> Opened<'a> {
-    pub(super) fn new(job: &'a Job, created: Created) -> Opened<'a> {
-        let created = match created {
-            Created::New => true,
-            Created::Existing => false,
-        };
-        Opened { job, created }
+impl Answer for OpenedJob {
+    fn table(&self) -> String {
+        jobs_table([&self.job])
     }
 }
 
-impl Answer for Opened<'_> {
+impl Answer for JobsPage {
     fn table(&self) -> String {
-        jobs_table([self.job])
-    }
-}
-
-/// `list`.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-pub(super) struct Jobs<'a>(pub(super) &'a [Job]);
-
-impl Answer for Jobs<'_> {
-    fn table(&self) -> String {
-        jobs_table(self.0)
+        jobs_table(&self.jobs)
     }
 }
 
@@ -60,7 +33,7 @@ fn jobs_table<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> String {
         [
             job.id.to_string(),
             job.num_tasks.get().to_string(),
-            tags.unwrap_or_else(|| NOTHING.to_owned()),
+            or_nothing(tags),
             job.created_at.to_string(),
             or_nothing(job.tombstoned_at),
         ]
@@ -72,105 +45,56 @@ fn or_nothing(value: Option<impl ToString>) -> String {
     value.map_or_else(|| NOTHING.to_owned(), |value| value.to_string())
 }
 
-/// `delete`.
+/// `delete`: people are also told what they asked for.
 #[derive(Debug, Serialize)]
+#[serde(transparent)]
 pub(super) struct Removed<'a> {
+    deleted: DeletedJob,
+    #[serde(skip)]
     job: &'a JobId,
-    deleted: &'static str,
-    outcome: &'static str,
+    #[serde(skip)]
+    how: Deletion,
 }
 
 impl<'a> Removed<'a> {
     pub(super) fn new(job: &'a JobId, how: Deletion, deleted: Deleted) -> Removed<'a> {
-        let how = match how {
-            Deletion::Tombstone => "tombstoned",
-            Deletion::Erase => "erased",
-        };
-        let outcome = match deleted {
-            Deleted::Done => "done",
-            Deleted::Already => "already",
-            Deleted::Ignored => "ignored",
-        };
-        Removed { job, deleted: how, outcome }
+        Removed { deleted: deleted.into(), job, how }
     }
 }
 
 impl Answer for Removed<'_> {
     fn table(&self) -> String {
-        let row = [self.job.as_str(), self.deleted, self.outcome].map(str::to_owned);
+        let how = match self.how {
+            Deletion::Tombstone => "tombstoned",
+            Deletion::Erase => "erased",
+        };
+        let outcome = match self.deleted.deleted {
+            wire::Deletion::Done => "done",
+            wire::Deletion::Already => "already",
+            wire::Deletion::Ignored => "ignored",
+        };
+        let row = [self.job.as_str(), how, outcome].map(str::to_owned);
         table(["JOB", "DELETED", "OUTCOME"], [row])
     }
 }
 
-/// `set`.
-#[derive(Debug, Serialize)]
-pub(super) struct Set<'a> {
-    state: &'a Report,
-    revision: Seq,
-    applied: bool,
-}
-
-impl<'a> Set<'a> {
-    pub(super) fn new(written: &'a Written) -> Set<'a> {
-        let (state, applied) = match written {
-            Written::Applied(state) => (state, true),
-            Written::Repeated(state) => (state, false),
-        };
-        Set { state, revision: state.revision, applied }
-    }
-}
-
-impl Answer for Set<'_> {
+impl Answer for WrittenState {
     fn table(&self) -> String {
-        table(STATE_HEADER, [reported_row(self.state)])
+        table(STATE_HEADER, [reported_row(&self.state)])
     }
 }
 
-/// `get`: the winning state, or the silence that won.
-#[derive(Debug, Serialize)]
-pub(super) struct Stands<'a> {
-    #[serde(flatten)]
-    state: Winner<'a>,
-    synthesized: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tombstoned_at: Option<Timestamp>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Winner<'a> {
-    Reported(&'a Report),
-    Silent { job: &'a JobId, task: TaskIndex, tag: Option<&'a Tag>, status: Status },
-}
-
-impl<'a> Stands<'a> {
-    pub(super) fn new(job: &'a JobId, standing: &'a Standing) -> Stands<'a> {
-        let Standing { task, tag, status, report, tombstoned_at } = standing;
-        let state = match report {
-            Some(report) => Winner::Reported(report),
-            None => Winner::Silent { job, task: *task, tag: tag.as_ref(), status: *status },
-        };
-        Stands { state, synthesized: report.is_none(), tombstoned_at: *tombstoned_at }
-    }
-
-    pub(super) fn row(&self) -> [String; 6] {
-        match self.state {
-            Winner::Reported(report) => reported_row(report),
-            Winner::Silent { job: _, task, tag, status } => [
-                task.to_string(),
-                or_nothing(tag),
-                status.to_string(),
-                NOTHING.to_owned(),
-                NOTHING.to_owned(),
-                NOTHING.to_owned(),
-            ],
-        }
-    }
-}
-
-impl Answer for Stands<'_> {
+impl Answer for Standing {
     fn table(&self) -> String {
-        table(STATE_HEADER, [self.row()])
+        table(STATE_HEADER, [standing_row(self)])
+    }
+}
+
+impl Answer for WaitEnded {
+    fn table(&self) -> String {
+        let states = [&self.state, &self.blocking].into_iter().flatten().map(standing_row);
+        let failed = self.failed.iter().map(|report| reported_row(report));
+        table(STATE_HEADER, states.chain(failed))
     }
 }
 
@@ -187,9 +111,22 @@ pub(super) fn reported_row(report: &Report) -> [String; 6] {
     ]
 }
 
+pub(super) fn standing_row(standing: &Standing) -> [String; 6] {
+    let message =
+        if standing.synthesized { NOTHING.to_owned() } else { printable(&standing.message) };
+    [
+        standing.task.to_string(),
+        or_nothing(standing.tag.as_ref()),
+        standing.status.to_string(),
+        or_nothing(standing.version),
+        or_nothing(standing.timestamp),
+        message,
+    ]
+}
+
 /// What holds a job back, in words.
-pub(super) fn described(standing: &Standing) -> String {
-    let Standing { task, tag, status, report, tombstoned_at: _ } = standing;
+pub(super) fn described(standing: &rules::Standing) -> String {
+    let rules::Standing { task, tag, status, report, tombstoned_at: _ } = standing;
     let tag = tag.as_ref().map_or_else(String::new, |tag| format!(" in tag `{tag}`"));
     let said = match report.as_ref().map(|report| printable(&report.message)) {
         None => " (it has not reported)".to_owned(),
@@ -197,43 +134,4 @@ pub(super) fn described(standing: &Standing) -> String {
         Some(message) => format!(": {message}"),
     };
     format!("task {task}{tag} holds it at status `{status}`{said}")
-}
-
-/// `wait`.
-#[derive(Debug, Serialize)]
-pub(super) struct WaitEnded<'a> {
-    reached: bool,
-    #[serde(flatten)]
-    with: WaitEndedWith<'a>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum WaitEndedWith<'a> {
-    State(Stands<'a>),
-    Failed(&'a Report),
-    Blocking(Stands<'a>),
-}
-
-impl<'a> WaitEnded<'a> {
-    pub(super) fn new(job: &'a JobId, waited: &'a Waited) -> WaitEnded<'a> {
-        let (reached, with) = match waited {
-            Waited::Reached(standing) => (true, WaitEndedWith::State(Stands::new(job, standing))),
-            Waited::Failed(report) => (false, WaitEndedWith::Failed(report)),
-            Waited::TimedOut(standing) => {
-                (false, WaitEndedWith::Blocking(Stands::new(job, standing)))
-            }
-        };
-        WaitEnded { reached, with }
-    }
-}
-
-impl Answer for WaitEnded<'_> {
-    fn table(&self) -> String {
-        let row = match &self.with {
-            WaitEndedWith::State(state) | WaitEndedWith::Blocking(state) => state.row(),
-            WaitEndedWith::Failed(report) => reported_row(report),
-        };
-        table(STATE_HEADER, [row])
-    }
 }

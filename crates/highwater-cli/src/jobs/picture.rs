@@ -1,13 +1,10 @@
 //! The full picture of a job: `summary`, and every frame of a live table.
 
-use highwater::{
-    clock::Timestamp,
-    feed::Seq,
-    jobs::{Counts, JobId, Report, Status, Summary, Tag, TaskIndex},
-};
+use highwater::jobs::{self, Counts, JobId, Status, TaskSummary};
+use highwater_stores::remote::wire::Summary;
 use serde::Serialize;
 
-use super::answers::{STATE_HEADER, Stands, reported_row};
+use super::answers::{STATE_HEADER, reported_row, standing_row};
 use crate::output::{Answer, table};
 
 /// Most tasks that a table lists: a screen or two. JSON has them all.
@@ -18,73 +15,33 @@ const LIVE_TASKS_MAX: usize = 12;
 
 /// Counts for everything, per tag and per task, and the states that matter most.
 #[derive(Debug, Serialize)]
-pub(crate) struct Picture<'a> {
-    job: &'a JobId,
-    revision: Seq,
-    lowest: Stands<'a>,
-    counts: Counts,
-    worst_error: Option<&'a Report>,
-    tags: Vec<OfTag<'a>>,
-    tasks: Vec<OfTask>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tombstoned_at: Option<Timestamp>,
-    #[serde(skip)]
-    lowest_status: Status,
+#[serde(transparent)]
+pub(crate) struct Picture {
+    summary: Summary,
     #[serde(skip)]
     tasks_shown_max: usize,
 }
 
-#[derive(Debug, Serialize)]
-struct OfTag<'a> {
-    tag: &'a Tag,
-    lowest: Status,
-    counts: Counts,
-}
-
-#[derive(Debug, Clone, Copy, Serialize)]
-struct OfTask {
-    task: TaskIndex,
-    lowest: Status,
-    counts: Counts,
-}
-
-impl<'a> Picture<'a> {
-    pub(crate) fn new(job: &'a JobId, summary: &'a Summary) -> Picture<'a> {
-        let tags = summary.tags.iter();
-        let tasks = summary.tasks.iter();
-        Picture {
-            job,
-            revision: summary.revision,
-            lowest: Stands::new(job, &summary.lowest),
-            counts: summary.counts,
-            worst_error: summary.worst_error.as_deref(),
-            tags: tags
-                .map(|of| OfTag { tag: &of.tag, lowest: of.lowest, counts: of.counts })
-                .collect(),
-            tasks: tasks
-                .map(|of| OfTask { task: of.task, lowest: of.lowest, counts: of.counts })
-                .collect(),
-            tombstoned_at: summary.tombstoned_at,
-            lowest_status: summary.lowest.status,
-            tasks_shown_max: TABLE_TASKS_MAX,
-        }
+impl Picture {
+    pub(crate) fn new(job: &JobId, summary: jobs::Summary) -> Picture {
+        Picture { summary: Summary::new(job, summary), tasks_shown_max: TABLE_TASKS_MAX }
     }
 
     /// For a table that redraws itself.
-    pub(super) fn live(job: &'a JobId, summary: &'a Summary) -> Picture<'a> {
+    pub(super) fn live(job: &JobId, summary: jobs::Summary) -> Picture {
         Picture { tasks_shown_max: LIVE_TASKS_MAX, ..Picture::new(job, summary) }
     }
 
     /// What to tell whoever sees only the table.
     pub(super) fn left_out(&self) -> Option<String> {
-        let left_out = self.tasks.len().saturating_sub(self.tasks_shown_max);
+        let left_out = self.summary.tasks.len().saturating_sub(self.tasks_shown_max);
         let note = || format!("{left_out} more tasks are not shown, none of them lower");
         (left_out > 0).then(note)
     }
 
     /// All tasks if there is room, else those that hold the job back most.
-    fn shown_tasks(&self) -> Vec<OfTask> {
-        let mut tasks = self.tasks.clone();
+    fn shown_tasks(&self) -> Vec<TaskSummary> {
+        let mut tasks = self.summary.tasks.clone();
         if tasks.len() > self.tasks_shown_max {
             tasks.sort_by_key(|of| of.lowest);
             tasks.truncate(self.tasks_shown_max);
@@ -93,8 +50,9 @@ impl<'a> Picture<'a> {
     }
 
     fn counts_table(&self) -> String {
-        let mut rows = vec![counts_row("all".to_owned(), self.lowest_status, &self.counts)];
-        let tags = self.tags.iter();
+        let mut rows =
+            vec![counts_row("all".to_owned(), self.summary.lowest.status, &self.summary.counts)];
+        let tags = self.summary.tags.iter();
         rows.extend(tags.map(|of| counts_row(format!("tag {}", of.tag), of.lowest, &of.counts)));
         let tasks = self.shown_tasks();
         let tasks = tasks.iter();
@@ -107,8 +65,13 @@ impl<'a> Picture<'a> {
             let [task, tag, status, version, at, message] = row;
             [name.to_owned(), task, tag, status, version, at, message]
         };
-        let mut rows = vec![named("lowest", self.lowest.row())];
-        rows.extend(self.worst_error.map(|report| named("worst error", reported_row(report))));
+        let mut rows = vec![named("lowest", standing_row(&self.summary.lowest))];
+        rows.extend(
+            self.summary
+                .worst_error
+                .iter()
+                .map(|report| named("worst error", reported_row(report))),
+        );
         let [task, tag, status, version, at, message] = STATE_HEADER;
         table(["STATE", task, tag, status, version, at, message], rows)
     }
@@ -125,7 +88,7 @@ fn counts_row(scope: String, lowest: Status, counts: &Counts) -> [String; 8] {
     [scope, lowest, errors, warnings, not_started, running, finished, missing]
 }
 
-impl Answer for Picture<'_> {
+impl Answer for Picture {
     fn table(&self) -> String {
         format!("{}\n\n{}", self.counts_table(), self.states_table())
     }

@@ -11,8 +11,9 @@ use highwater::{
     limits::Limits,
     retry,
 };
+use highwater_stores::remote::wire::WrittenState;
 
-use super::{answers, wait};
+use super::wait;
 use crate::{Exit, Globals, output};
 
 pub(super) const EXAMPLES: &str = "\
@@ -79,8 +80,9 @@ impl Set {
     pub(super) async fn run(self, globals: &Globals) -> Result<Exit> {
         let job = JobRef::current(JobId::new(&self.job)?);
         let writer = self.epoch.map_or(Writer::Anonymous, |epoch| Writer::Fenced(Epoch(epoch)));
-        let write = Write::new(job, TaskIndex(self.task), self.draft()?, writer)?;
-        let store = globals.store.jobs().await?;
+        let write =
+            Write::new(job, TaskIndex(self.task), self.draft(globals.place.limits())?, writer)?;
+        let store = globals.place.jobs().await?;
         // Safe to repeat: the write carries its event id.
         let writing = retry::idempotent(&SystemClock, |_| store.set(write.clone()));
         let written = writing.await?;
@@ -90,14 +92,14 @@ impl Set {
                 report.event_id
             ));
         }
-        output::show(globals.output, &answers::Set::new(&written))?;
+        output::show(globals.output, &WrittenState::from(written))?;
         Ok(Exit::Done)
     }
 
-    fn draft(&self) -> Result<Draft> {
+    fn draft(&self, limits: Limits) -> Result<Draft> {
         let mut draft = self.marked()?;
         if let Some(json) = &self.payload {
-            draft = draft.payload(Payload::new(json, &Limits::default())?);
+            draft = draft.payload(Payload::new(json, &limits)?);
         }
         if let Some(id) = &self.event_id {
             draft = draft.event_id(EventId::new(id)?);

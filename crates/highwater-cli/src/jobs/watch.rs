@@ -96,7 +96,7 @@ async fn redraw(screen: &ProgressBar, viewer: &Viewer, filter: Filter) -> Result
     while let Some(summary) = pictures.next().await {
         match summary {
             Ok(summary) => {
-                let picture = Picture::live(&viewer.job().id, &summary);
+                let picture = Picture::live(&viewer.job().id, summary);
                 let left_out =
                     picture.left_out().map_or_else(String::new, |note| format!("\n{note}"));
                 screen.set_message(picture.table() + &left_out);

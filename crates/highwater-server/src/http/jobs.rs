@@ -120,8 +120,7 @@ impl Which {
 async fn list(State(app): State<Arc<App>>, Query(which): Query<Which>) -> Answer<wire::JobsPage> {
     let query = which.query()?;
     let jobs = app.slots.jobs.list(&query).await?;
-    let next = jobs.last().filter(|_| jobs.len() == query.limit).map(|job| job.id.clone());
-    Ok(Json(wire::JobsPage { jobs, next }))
+    Ok(Json(wire::JobsPage::new(jobs, query.limit)))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -56,9 +56,8 @@ async fn jobs_are_listed_by_name_in_pages(bed: Bed) {
 
 async fn a_deleted_job_leaves_nothing_to_read(bed: Bed) {
     let manager = bed.manager(0, 1).await;
-    for index in 0..6_000 {
-        bed.put("job", 0, &format!("tag {index}"), 1).await;
-    }
+    let drafts = (0..6_000).map(|index| Draft::new(tag(&format!("tag {index}")), Status(1)));
+    bed.set_all("job", 0, drafts).await;
     let wanted = JobRef::from(manager.job());
     bed.jobs.delete(&wanted, Deletion::Erase).await.unwrap();
     let again = bed.jobs.delete(&wanted, Deletion::Erase).await.unwrap_err();

@@ -155,9 +155,8 @@ async fn every_racing_write_is_told_once(bed: Bed) {
 /// J10: the boundary is fixed at registration.
 async fn a_nonstop_writer_cannot_postpone_the_marker(bed: Bed) {
     let manager = bed.manager(0, 1).await;
-    for index in 0..3_000 {
-        bed.put("job", 0, &format!("tag {index}"), 1).await;
-    }
+    let drafts = (0..3_000).map(|index| Draft::new(tag(&format!("tag {index}")), Status(1)));
+    bed.set_all("job", 0, drafts).await;
     let before = bed.put("job", 0, "t", 1).await.report().revision;
     let (stop, mut stopped) = tokio::sync::watch::channel(false);
     let mut writers = tokio::task::JoinSet::new();
@@ -281,14 +280,8 @@ async fn a_reader_behind_the_retention_is_reset(bed: Bed) {
     history.follow(&mut subscription, |told| matches!(told, Told::SnapshotEnd { .. })).await;
     // More than fits in any buffer on the way, so that the reader depends on what the feed still has.
     let long = "x".repeat(12_000);
-    let mut race = tokio::task::JoinSet::new();
-    for status in 1..=2_000 {
-        let (bed, long) = (bed.clone(), long.clone());
-        race.spawn(async move {
-            bed.set("job", 0, Draft::new(tag("t"), Status(status)).message(long)).await.unwrap()
-        });
-    }
-    race.join_all().await;
+    let drafts = (1..=2_000).map(|status| Draft::new(tag("t"), Status(status)).message(&long));
+    bed.set_all("job", 0, drafts).await;
     bed.clock.advance(Duration::from_hours(8 * 24));
     // The engine may have done it by itself, now that the time has come.
     bed.upkeep.sweep(&Retention::default()).await.unwrap();

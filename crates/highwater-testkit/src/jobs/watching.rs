@@ -11,7 +11,7 @@ use highwater::{
 use crate::promise::{Bed, promises, tag};
 
 promises![
-    a_watched_summary_is_conflated_and_ends_up_right,
+    a_watched_summary_never_goes_back_and_ends_up_right,
     a_wait_ends_as_soon_as_the_status_is_reached,
     a_wait_fails_fast_on_an_error_and_names_the_task,
     a_wait_that_times_out_says_what_blocks_it,
@@ -20,8 +20,9 @@ promises![
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A slow watcher skips pictures; none is older than the one before, and the last one is right.
-async fn a_watched_summary_is_conflated_and_ends_up_right(bed: Bed) {
+/// A slow watcher may skip pictures (how many depends on what arrives together; see
+/// `tests/conflation.rs`); none is older than the one before, and the last one is right.
+async fn a_watched_summary_never_goes_back_and_ends_up_right(bed: Bed) {
     let manager = bed.manager(0, 2).await;
     let mut watch = manager.watch_summary(Filter::job()).await.unwrap();
     assert_eq!(watch.next().await.unwrap().unwrap().counts.missing, 2);
@@ -29,17 +30,15 @@ async fn a_watched_summary_is_conflated_and_ends_up_right(bed: Bed) {
         bed.put("job", 0, "t", status).await;
     }
     let last = bed.put("job", 1, "t", i32::MAX).await.report().revision;
-    let (mut pictures, mut revision) = (0, highwater::feed::Seq::ZERO);
+    let mut revision = highwater::feed::Seq::ZERO;
     let last_picture = loop {
         let summary = watch.next().await.unwrap().unwrap();
         assert!(summary.revision > revision);
         revision = summary.revision;
-        pictures += 1;
         if revision == last {
             break summary;
         }
     };
-    assert!(pictures < 250, "{pictures} pictures of 501 changes");
     assert_eq!((last_picture.lowest.status, last_picture.counts.finished), (Status(500), 1));
     assert_eq!(last_picture, manager.summary(&Filter::job()).await.unwrap());
     manager.mark_deleted().await.unwrap();
