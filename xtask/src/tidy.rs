@@ -13,6 +13,8 @@ const DOMAINS: &[&str] = &["jobs", "progress", "buckets", "partitions", "flows"]
 const CELLS: &[(&str, &[&str])] = &[
     ("crates/highwater/src/memory", &["jobs"]),
     ("crates/highwater-stores/src/sqlite", &["jobs"]),
+    ("crates/highwater-stores/src/remote", &["jobs"]),
+    ("crates/highwater-server/src/http", &["jobs"]),
     ("crates/highwater-testkit/src", &["jobs"]),
     ("crates/highwater-cli/src", &["jobs"]),
 ];

@@ -15,7 +15,7 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
-use http::StatusCode;
+use http::{Method, StatusCode};
 use tower_http::{catch_panic::CatchPanicLayer, csrf::CsrfLayer};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -82,16 +82,30 @@ fn panicked(panic: &(dyn Any + Send)) -> Response {
 
 async fn measured(request: Request, next: Next) -> Response {
     let start = Instant::now();
-    let method = request.method().as_str().to_owned();
+    let method = known(request.method());
     let route = request
         .extensions()
         .get::<MatchedPath>()
         .map_or_else(|| "none".to_owned(), |path| path.as_str().to_owned());
     let response = next.run(request).await;
-    let labels =
-        [("method", method), ("route", route), ("status", response.status().as_str().to_owned())];
+    let labels = [
+        ("method", method.to_owned()),
+        ("route", route),
+        ("status", response.status().as_str().to_owned()),
+    ];
     metrics::histogram!("highwater_http_request_seconds", &labels).record(start.elapsed());
     response
+}
+
+/// The name of a method that some route takes; clients may invent others, and labels must be few.
+fn known(method: &Method) -> &'static str {
+    let methods = [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::DELETE];
+    let names = ["GET", "HEAD", "PUT", "POST", "DELETE"];
+    methods
+        .iter()
+        .zip(names)
+        .find_map(|(known, name)| (known == method).then_some(name))
+        .unwrap_or("other")
 }
 
 #[cfg(test)]

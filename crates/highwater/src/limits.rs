@@ -17,6 +17,9 @@ pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 /// Largest payload unless [`Limits`] says otherwise: state is a note about the work, not the work.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 
+/// Deepest nesting of a payload: whoever reads it back may have a parser that gives up at 128.
+pub const PAYLOAD_DEPTH_MAX: usize = 100;
+
 /// Most tasks of a job: a summary lists every one of them.
 pub const TASKS_MAX: u32 = 1_000_000;
 

@@ -451,3 +451,25 @@ async fn a_method_that_a_route_does_not_take() {
     }
     bed.unharmed().await;
 }
+
+#[tokio::test]
+async fn a_write_from_a_page_of_another_site() {
+    let bed = Bed::new().await;
+    let host = bed.server.address.to_string();
+    for (header, value) in [
+        ("origin", "https://elsewhere.example"),
+        ("origin", "null"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+    ] {
+        for (method, path) in [(Method::PUT, STATE), (Method::DELETE, "/v1/jobs/job")] {
+            let request = bed.server.client.request(method, path).header(header, value);
+            Answer::of(request.body(r#"{"status":2}"#)).await.refused(403, None);
+        }
+    }
+    // A page of its own may.
+    let own = bed.server.client.request(Method::PUT, "/v1/jobs/job");
+    let own = own.header("origin", format!("http://{host}")).body(r#"{"num_tasks":2}"#);
+    Answer::of(own).await.json(200);
+    bed.unharmed().await;
+}

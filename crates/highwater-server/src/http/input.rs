@@ -12,7 +12,10 @@ use highwater::{
 };
 use http::{HeaderMap, StatusCode, request::Parts};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use utoipa::{IntoParams, ToSchema};
 
 use super::problem::Refusal;
@@ -26,6 +29,12 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Body<T>, Refusal> {
         let bytes = read(request, app).await?;
+        // Serde would take a list for the fields in their order.
+        if bytes.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
+            serde_json::from_slice::<IgnoredAny>(&bytes)
+                .map_err(|error| malformed(&error.to_string()))?;
+            return Err(broken_rule("must be a JSON object", "body"));
+        }
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let value = serde_path_to_error::deserialize(&mut json).map_err(refused_json)?;
         json.end().map_err(|error| malformed(&error.to_string()))?;
@@ -66,9 +75,9 @@ fn refused_json(error: serde_path_to_error::Error<serde_json::Error>) -> Refusal
     }
     let detail = error.to_string();
     // Serde puts what it does not know between backticks, and the path is that of the whole.
-    let unknown = detail.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
-    let missing = detail.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
-    let field = unknown.or(missing).map_or(path, str::to_owned);
+    let complaints = ["unknown field `", "missing field `", "duplicate field `"];
+    let rest = complaints.iter().find_map(|complaint| detail.strip_prefix(complaint));
+    let field = rest.and_then(|rest| rest.split('`').next()).map_or(path, str::to_owned);
     broken_rule(&detail, &field)
 }
 

@@ -10,7 +10,7 @@ use crate::{
     Error, ErrorKind, Result,
     clock::Timestamp,
     feed::{ScopeId, Seq},
-    limits::{Limits, MESSAGE_BYTES_MAX},
+    limits::{Limits, MESSAGE_BYTES_MAX, PAYLOAD_DEPTH_MAX},
 };
 
 /// A job, as whoever created it first wanted it.
@@ -137,15 +137,25 @@ impl Payload {
 /// again would round numbers.
 fn compact(json: &RawValue) -> Result<Arc<RawValue>> {
     let (mut is_in_string, mut is_escaped) = (false, false);
-    let is_kept = |character: &char| {
-        let is_space = !is_in_string && character.is_ascii_whitespace();
-        if *character == '"' && !is_escaped {
-            is_in_string = !is_in_string;
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut text = String::with_capacity(json.get().len());
+    for character in json.get().chars() {
+        match character {
+            '"' if !is_escaped => is_in_string = !is_in_string,
+            '{' | '[' if !is_in_string => depth += 1,
+            '}' | ']' if !is_in_string => depth -= 1,
+            _ => {}
         }
-        is_escaped = is_in_string && *character == '\\' && !is_escaped;
-        !is_space
-    };
-    let text: String = json.get().chars().filter(is_kept).collect();
+        deepest = deepest.max(depth);
+        is_escaped = is_in_string && character == '\\' && !is_escaped;
+        if is_in_string || !character.is_ascii_whitespace() {
+            text.push(character);
+        }
+    }
+    if deepest > PAYLOAD_DEPTH_MAX {
+        let rule = format!("must be nested at most {PAYLOAD_DEPTH_MAX} deep, and is {deepest}");
+        return Err(Error::invalid("payload", json.get(), &rule));
+    }
     let raw = RawValue::from_string(text).map_err(|error| {
         Error::invalid("payload", json.get(), "must be JSON").with_source(error)
     })?;
@@ -390,6 +400,17 @@ mod tests {
         assert_eq!(json, long);
         assert_eq!(payload("{\"a\": 1, \"b\": 2}"), payload("{\"b\":2,\"a\":1}"));
         assert_ne!(payload("{\"a\":1}"), payload("{\"a\":2}"));
+    }
+
+    #[test]
+    fn a_payload_is_not_nested_too_deeply() {
+        let nested = |depth: usize| {
+            let json = format!("{{\"x\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+            Payload::new(json, &Limits::default())
+        };
+        assert!(nested(PAYLOAD_DEPTH_MAX).is_ok());
+        let error = nested(PAYLOAD_DEPTH_MAX + 1).unwrap_err();
+        assert!(error.to_string().contains("at most 100 deep, and is 101"), "{error}");
     }
 
     #[test]
