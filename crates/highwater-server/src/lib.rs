@@ -1,7 +1,7 @@
 //! Highwater over HTTP: JSON, server-sent events, metrics and health on one port.
 //!
 //! The caller owns the socket and the signal, so a test can own them too. Handlers parse, call one
-//! method, and convert the answer; what they know of errors is one table, [`http::problem`].
+//! method, and convert the answer; what they know of errors is one table, `http/problem.rs`.
 
 mod accept;
 mod http;

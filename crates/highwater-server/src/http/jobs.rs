@@ -310,7 +310,7 @@ async fn wait(
     let waited = tokio::select! {
         waited = viewer.wait_until(filter, status, timeout, on_error) => waited?,
         () = app.stopping.cancelled() => {
-            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "closed", "the server is stopping: ask again"));
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the server is stopping: ask again"));
         }
     };
     Ok(Json(wire::WaitEnded::new(&viewer.job().id, waited)))

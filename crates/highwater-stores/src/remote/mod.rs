@@ -1,7 +1,7 @@
 //! Another Highwater server as an engine, and the language that it speaks.
 //!
 //! A call is one request, made once: whoever calls decides whether to try again. A subscription is a
-//! stream of server-sent events ([`connection`], [`parser`]) that is taken up again where it broke ([`sse`]).
+//! stream of server-sent events (`connection.rs`, `parser.rs`) that is taken up again where it broke (`sse.rs`).
 
 mod connection;
 mod error;

@@ -1,6 +1,6 @@
 //! The embedded engine: SQLite in one file that belongs to one process.
 //!
-//! One thread writes ([`writer`]), a few connections read ([`readers`]), and what was committed is
+//! One thread writes (`writer.rs`), a few connections read (`readers.rs`), and what was committed is
 //! shared in memory with those who follow it.
 
 mod connection;
