@@ -138,4 +138,18 @@ mod tests {
             ]
         );
     }
+
+    #[tokio::test]
+    async fn a_panic_is_one_requests_misfortune() {
+        use tower::ServiceExt as _;
+        async fn bug() -> &'static str {
+            panic!("a bug")
+        }
+        let layer = CatchPanicLayer::custom(|panic: Box<dyn Any + Send>| panicked(&*panic));
+        let router: Router = Router::new().route("/", axum::routing::get(bug)).layer(layer);
+        let request = Request::new(axum::body::Body::empty());
+        let response = router.oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+    }
 }
