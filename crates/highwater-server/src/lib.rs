@@ -78,6 +78,10 @@ pub async fn serve(
         stopping: stopping.clone(),
     };
     let router = http::router(Arc::new(app));
-    accept::run(listener, router, &options, stopping, shutdown).await;
+    let accepting = accept::run(listener, router, &options, stopping, shutdown);
+    tokio::select! {
+        () = accepting => {}
+        () = async { metrics::keep_tidy().await; std::future::pending().await } => {}
+    }
     Ok(())
 }

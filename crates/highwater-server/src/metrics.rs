@@ -1,7 +1,8 @@
 //! Prometheus metrics. Labels have few values; ids are never labels.
 
-use std::sync::OnceLock;
+use std::{sync::OnceLock, time::Duration};
 
+use highwater::clock::{Clock as _, SystemClock};
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
@@ -10,6 +11,9 @@ const SECONDS: [f64; 16] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0, 2.5, 10.0,
 ];
+
+/// How often samples are folded into their buckets.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
@@ -64,6 +68,15 @@ fn describe() {
         Unit::Seconds,
         "How long requests took, streams aside"
     );
+}
+
+/// Keeps the samples of histograms from piling up while nobody asks for them. Never ends.
+pub(crate) async fn keep_tidy() {
+    let Some(handle) = HANDLE.get().and_then(Option::as_ref) else { return };
+    loop {
+        SystemClock.sleep(UPKEEP_INTERVAL).await;
+        handle.run_upkeep();
+    }
 }
 
 /// All metrics as text; `None` if somebody else keeps them.

@@ -15,7 +15,7 @@ use highwater::{
     jobs::{Board, Filter, Job, JobEvent, JobId, JobRef, Reading, rules},
 };
 
-/// Bytes of reports that are kept in all.
+/// Bytes that are kept in all.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Commits that may pass while a job is loaded, before the load is not worth keeping.
@@ -119,6 +119,11 @@ impl Boards {
     }
 }
 
+/// About how much memory a job takes here, with or without states.
+fn entry_bytes(job: &Job) -> usize {
+    size_of::<Entry>() + JobEvent::Created(Arc::new(job.clone())).bytes()
+}
+
 impl Kept {
     fn apply(&mut self, published: &Published<JobEvent>) {
         let name = match &published.event {
@@ -148,8 +153,7 @@ impl Kept {
                     | JobEvent::Tombstoned(_)
                     | JobEvent::Created(_)
                     | JobEvent::Deleted(_) => {
-                        self.bytes -= before;
-                        self.by_name.remove(name);
+                        self.forget(name);
                         return;
                     }
                 }
@@ -186,8 +190,8 @@ impl Kept {
     }
 
     fn forget(&mut self, name: &JobId) {
-        if let Some(Entry::Loaded { board, .. }) = self.by_name.remove(name) {
-            self.bytes -= board.bytes();
+        if let Some(Entry::Loaded { job, board, .. }) = self.by_name.remove(name) {
+            self.bytes -= board.bytes() + entry_bytes(&job);
         }
     }
 }
@@ -202,7 +206,7 @@ impl Load {
         let mut board = Board::default();
         board.extend(reading.reports.iter().cloned());
         let (job, revision, last_read) = (reading.job.clone(), reading.revision, kept.reads);
-        kept.bytes += board.bytes();
+        kept.bytes += board.bytes() + entry_bytes(&job);
         kept.by_name.insert(self.name.clone(), Entry::Loaded { job, revision, board, last_read });
         for event in pending
             .iter()

@@ -3,6 +3,7 @@
 mod boards;
 pub mod remote;
 pub mod sqlite;
+mod upkeep;
 
 use std::sync::Arc;
 
@@ -95,7 +96,11 @@ impl Engine {
     async fn open(url: &str, options: StoreOptions) -> Result<Engine> {
         let StoreOptions { retention, clock } = options;
         match url.split_once(':') {
-            Some(("memory", "")) => Ok(Engine::Memory(MemoryStore::new(clock))),
+            Some(("memory", "")) => {
+                let store = MemoryStore::new(Arc::clone(&clock));
+                tokio::spawn(upkeep::forever(store.downgrade(), clock, retention));
+                Ok(Engine::Memory(store))
+            }
             Some(("sqlite", place)) => {
                 let options = SqliteOptions { retention, clock };
                 let store = match place.strip_prefix("//").unwrap_or(place) {

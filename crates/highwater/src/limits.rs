@@ -26,6 +26,9 @@ pub const TASKS_MAX: u32 = 1_000_000;
 /// Most declared tags of a job: with them every task owes a state per tag.
 pub const DECLARED_TAGS_MAX: usize = 1_000;
 
+/// Most cells (a task in a declared tag) of a job: every reading of the whole visits each of them.
+pub const DECLARED_CELLS_MAX: u64 = 1_000_000;
+
 /// Most jobs in one page of a listing.
 pub const LIST_JOBS_MAX: usize = 1_000;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Error, Result, clock::Clock};
+use crate::{Error, ErrorKind, Outcome, Result, clock::Clock};
 
 /// Shortest wait of a subscription for a store that is away.
 const RECONNECT_DELAY_MIN: Duration = Duration::from_secs(1);
@@ -39,15 +39,42 @@ where
     F: Future<Output = Result<T>>,
 {
     let mut failed = 0;
+    let mut is_in_doubt = false;
     loop {
         let error: Error = match call(failed + 1).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
         failed += 1;
+        is_in_doubt |= error.outcome() == Outcome::Unknown;
         match call_delay(failed, fastrand::f64()) {
             Some(delay) if error.is_transient() => clock.sleep(delay).await,
-            Some(_) | None => return Err(error),
+            Some(_) | None => return Err(if is_in_doubt { doubtful(error) } else { error }),
+        }
+    }
+}
+
+/// The last error of a call of which an earlier try may have landed. That the last one did not says
+/// nothing about the earlier one; only an answer that looked at what is stored does.
+fn doubtful(last: Error) -> Error {
+    match last.kind() {
+        ErrorKind::Invalid
+        | ErrorKind::NotFound
+        | ErrorKind::Conflict
+        | ErrorKind::Fenced
+        | ErrorKind::Tombstoned
+        | ErrorKind::BadToken
+        | ErrorKind::Gone
+        | ErrorKind::Interrupted => last,
+        ErrorKind::InUse
+        | ErrorKind::Unsupported
+        | ErrorKind::Full
+        | ErrorKind::Busy
+        | ErrorKind::Unavailable
+        | ErrorKind::Closed
+        | ErrorKind::Corrupt => {
+            let detail = "an earlier try may have landed, and later ones failed";
+            Error::new(ErrorKind::Interrupted, detail).with_source(last)
         }
     }
 }
@@ -87,5 +114,21 @@ mod tests {
             waits.is_sorted() && total > Duration::from_secs(1) && total < Duration::from_secs(2),
             "{waits:?}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_doubt_is_not_talked_away_by_a_later_failure() {
+        use ErrorKind::{Fenced, Full, Interrupted, Unavailable};
+        let fail = |kinds: &'static [ErrorKind]| async move {
+            let call = |attempt: u32| {
+                let kind = kinds[(attempt as usize - 1).min(kinds.len() - 1)];
+                std::future::ready(Err::<(), _>(Error::new(kind, "no")))
+            };
+            idempotent(&crate::clock::SystemClock, call).await.unwrap_err().kind()
+        };
+        assert_eq!(fail(&[Unavailable]).await, Unavailable);
+        assert_eq!(fail(&[Interrupted, Unavailable]).await, Interrupted);
+        assert_eq!(fail(&[Interrupted, Full]).await, Interrupted);
+        assert_eq!(fail(&[Interrupted, Fenced]).await, Fenced, "ids are looked up before epochs");
     }
 }

@@ -8,7 +8,7 @@ use highwater::{
     Error,
     feed::{ScopeId, Seq, Start, Token},
     jobs::{Filter, JobId, JobRef, Life, Tag, TaskIndex},
-    limits::MESSAGE_BYTES_MAX,
+    limits::{DECLARED_TAGS_MAX, MESSAGE_BYTES_MAX, TAG_BYTES_MAX},
 };
 use http::{HeaderMap, StatusCode, request::Parts};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -43,8 +43,9 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
 }
 
 async fn read(request: Request, app: &App) -> Result<Bytes, Refusal> {
-    // Twice, because JSON escapes what a payload's text may hold, and room for everything else.
-    let bytes_max = 2 * (app.options.limits.payload_bytes_max + MESSAGE_BYTES_MAX) + 8 * 1024;
+    // The longest state or list of tags; twice, because JSON escapes, and room for everything else.
+    let state = app.options.limits.payload_bytes_max + MESSAGE_BYTES_MAX;
+    let bytes_max = 2 * state.max(DECLARED_TAGS_MAX * (TAG_BYTES_MAX + 3)) + 8 * 1024;
     let reading = Limited::new(request.into_body(), bytes_max).collect();
     let read = tokio::select! {
         read = reading => read,

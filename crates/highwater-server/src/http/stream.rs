@@ -54,16 +54,21 @@ pub(crate) fn respond(
     place: OwnedSemaphorePermit,
     events: impl Stream<Item = Event> + Send + 'static,
 ) -> Response {
-    let goodbye = stream::once(std::future::ready(ended(&End::Cancelled)));
-    let stopping = app.stopping.clone().cancelled_owned();
-    let is_stopping = app.stopping.clone();
-    let events = events
-        .take_until(stopping)
-        .chain(goodbye.filter(move |_| std::future::ready(is_stopping.is_cancelled())));
-    let events = events.map(move |event| {
-        // The place is given back with the stream.
-        let _ = &place;
-        Ok::<_, Infallible>(event)
+    let state = (Some(events.boxed()), app.stopping.clone(), place);
+    let events = stream::unfold(state, |(events, stopping, place)| async move {
+        let mut events = events?; // Gone once goodbye was said.
+        let event = tokio::select! {
+            biased;
+            () = stopping.cancelled() => match events.next().now_or_never() {
+                // It has ended by itself, and said why.
+                Some(None) => return None,
+                Some(Some(_)) | None => {
+                    return Some((Ok::<_, Infallible>(ended(&End::Cancelled)), (None, stopping, place)));
+                }
+            },
+            event = events.next() => event?,
+        };
+        Some((Ok(event), (Some(events), stopping, place)))
     });
     let mut response =
         Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response();

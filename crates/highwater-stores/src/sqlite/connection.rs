@@ -20,6 +20,9 @@ const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_jobs.sql")];
 /// Pages of write-ahead log between checkpoints. SQLite's own 1,000 costs half of the throughput.
 const CHECKPOINT_PAGES: u32 = 16_000;
 
+/// What the write-ahead log is cut down to when it starts anew.
+const WAL_BYTES_KEPT: u32 = 128 * 1024 * 1024;
+
 /// Statements kept prepared per connection: all there are, with room to spare.
 const STATEMENTS_MAX: usize = 64;
 
@@ -31,7 +34,9 @@ pub(super) struct Lock {
 
 impl Lock {
     pub(super) fn take(database: &Path) -> Result<Lock> {
-        let mut path = database.as_os_str().to_owned();
+        // By any name: a link to the same file is the same file.
+        let real = database.canonicalize();
+        let mut path = real.as_deref().unwrap_or(database).as_os_str().to_owned();
         path.push(".lock");
         let path = PathBuf::from(path);
         let cannot = |error: std::io::Error| {
@@ -98,6 +103,22 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Empties the write-ahead log. It starts anew only at a moment without readers, which under steady
+/// reading does not come by itself; the caller sees to it that this is one.
+pub(super) fn empty_wal(path: &Path) -> Result<()> {
+    let connection = Connection::open(path).map_err(in_statement)?;
+    connection
+        .execute_batch("PRAGMA busy_timeout = 5000; PRAGMA wal_checkpoint(TRUNCATE);")
+        .map_err(in_statement)
+}
+
+/// How long the write-ahead log is.
+pub(super) fn wal_bytes(path: &Path) -> u64 {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    std::fs::metadata(PathBuf::from(wal)).map_or(0, |file| file.len())
+}
+
 fn check_is_ours(connection: &Connection, path: &Path) -> Result<()> {
     let read = || -> rusqlite::Result<(i32, i64)> {
         let id = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -116,13 +137,22 @@ fn check_is_ours(connection: &Connection, path: &Path) -> Result<()> {
 }
 
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "journal_mode", "WAL")?;
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        // Readers would hold up the writer without a word.
+        tracing::warn!(
+            mode,
+            "the file system gives no shared memory: reads and writes wait for each other"
+        );
+    }
     // FULL: a commit is on disk before it is acknowledged.
     connection.execute_batch(
         "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000;
          PRAGMA cache_size = -65536; PRAGMA mmap_size = 268435456;",
     )?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(())
 }
@@ -216,5 +246,26 @@ mod tests {
         assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
         drop(first);
         Lock::take(&path).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_the_file_is_the_file() {
+        let (folder, path) = file();
+        std::fs::write(&path, "").unwrap();
+        let link = folder.path().join("link.db");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let _first = Lock::take(&path).unwrap();
+        assert_eq!(Lock::take(&link).unwrap_err().kind(), ErrorKind::InUse);
+    }
+
+    #[test]
+    fn an_emptied_log_is_empty() {
+        let (_folder, path) = file();
+        let writer = open_writer(&path).unwrap();
+        feed_id(&writer).unwrap();
+        assert!(wal_bytes(&path) > 0);
+        empty_wal(&path).unwrap();
+        assert_eq!(wal_bytes(&path), 0);
     }
 }

@@ -15,8 +15,8 @@ use super::{
     feed::Record,
 };
 
-/// Most jobs that one sweep looks at; the next one goes on.
-const MAYBE_ENDED_JOBS_MAX: usize = 1_000;
+/// Jobs that a sweep looks at together.
+const MAYBE_ENDED_JOBS_MAX: usize = 100;
 
 /// A job with what only the engine needs to know.
 pub(super) struct StoredJob {
@@ -180,13 +180,18 @@ pub(super) fn changed_in(
     }
 }
 
-/// Jobs that have not changed since `before` and may have ended; the rule decides later. No state
-/// that is not finished is a condition of the rule that SQLite can check without reading reports.
-pub(super) fn maybe_ended(connection: &Connection, before: Timestamp) -> Result<Vec<JobRef>> {
+/// Some jobs behind `after` that have not changed since `before` and may have ended; the rule decides
+/// later. No state that is not finished is a condition of the rule that SQLite can check without
+/// reading reports.
+pub(super) fn maybe_ended(
+    connection: &Connection,
+    before: Timestamp,
+    after: ScopeId,
+) -> Result<Vec<Job>> {
     let sql = select_job!(
-        "WHERE changed_at <= ?1 AND (tombstoned_at IS NOT NULL OR NOT EXISTS \
-         (SELECT 1 FROM job_state WHERE job_state.scope = job.scope AND status <> ?2)) ORDER BY scope LIMIT ?3"
+        "WHERE scope > ?3 AND changed_at <= ?1 AND (tombstoned_at IS NOT NULL OR NOT EXISTS \
+         (SELECT 1 FROM job_state WHERE job_state.scope = job.scope AND status <> ?2)) ORDER BY scope LIMIT ?4"
     );
-    let params = (before.as_micros(), Status::FINISHED.0, MAYBE_ENDED_JOBS_MAX);
-    collect(connection, sql, params, |row| Ok(JobRef::from(&StoredJob::from_row(row)?.job)))
+    let params = (before.as_micros(), Status::FINISHED.0, after.0, MAYBE_ENDED_JOBS_MAX);
+    collect(connection, sql, params, |row| Ok(StoredJob::from_row(row)?.job))
 }

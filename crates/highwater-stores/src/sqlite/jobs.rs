@@ -30,7 +30,7 @@ impl JobStore for SqliteStore {
         num_tasks: TaskCount,
         tags: Option<&[Tag]>,
     ) -> Result<(Job, Created)> {
-        let tags = rules::declared(tags)?;
+        let tags = rules::declared(num_tasks, tags)?;
         self.shared.writer.run(Open { id: id.clone(), num_tasks, tags, now: self.now() }).await
     }
 
@@ -115,13 +115,19 @@ impl SqliteStore {
     pub(super) async fn expire_jobs(&self, retention: &Retention) -> Result<u64> {
         let Some(keep) = retention.ended_jobs else { return Ok(0) };
         let now = self.now();
-        let look =
-            move |connection: &Connection| job_rows::maybe_ended(connection, now.earlier_by(keep));
-        let mut expired = 0;
-        for job in self.shared.readers.read(look).await? {
-            expired += u64::from(self.shared.writer.run(Expire { job, keep, now }).await?);
+        let (mut expired, mut after) = (0, ScopeId(0));
+        loop {
+            let look = move |connection: &Connection| {
+                job_rows::maybe_ended(connection, now.earlier_by(keep), after)
+            };
+            let page = self.shared.readers.read(look).await?;
+            let Some(last) = page.last() else { return Ok(expired) };
+            after = last.incarnation;
+            for job in &page {
+                let job = JobRef::from(job);
+                expired += u64::from(self.shared.writer.run(Expire { job, keep, now }).await?);
+            }
         }
-        Ok(expired)
     }
 
     /// Removes what deleted jobs left, a few thousand rows at a time.

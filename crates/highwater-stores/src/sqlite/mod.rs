@@ -16,7 +16,6 @@ mod writer;
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Weak},
-    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -29,10 +28,10 @@ use highwater::{
 };
 use tokio::{sync::watch, task::AbortHandle};
 
-use crate::boards::Boards;
+use crate::{boards::Boards, upkeep};
 
-/// How often the store looks for what it need not keep.
-const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
+/// A write-ahead log that is longer is emptied by force. A quiet one stays a quarter as long.
+const WAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Keeps everything in one file. Clones share it; the file is closed with the last of them.
 #[derive(Debug, Clone)]
@@ -50,6 +49,7 @@ struct Shared {
     /// Rings whenever anything was committed.
     bell: watch::Sender<u64>,
     feed: FeedId,
+    path: PathBuf,
     clock: Arc<dyn Clock>,
     sweeping: AbortHandle,
     _lock: connection::Lock,
@@ -118,12 +118,8 @@ impl SqliteStore {
             boards: parts.boards,
             bell: parts.bell,
             feed: parts.feed,
-            sweeping: tokio::spawn(sweep_forever(
-                Weak::clone(shared),
-                Arc::clone(&clock),
-                retention,
-            ))
-            .abort_handle(),
+            path: parts.path,
+            sweeping: sweeping(Weak::clone(shared), Arc::clone(&clock), retention),
             clock,
             _lock: parts.lock,
             _folder: folder,
@@ -134,6 +130,7 @@ impl SqliteStore {
 
 /// What opening a file gives, before anything runs on it.
 struct Parts {
+    path: PathBuf,
     lock: connection::Lock,
     feed: FeedId,
     writer: writer::WriterThread,
@@ -154,7 +151,7 @@ impl Parts {
         let listeners =
             Listeners { hub: Arc::clone(&hub), boards: Arc::clone(&boards), bell: bell.clone() };
         let writer = writer::WriterThread::start(connection, listeners)?;
-        Ok(Parts { lock, feed, writer, readers, hub, boards, bell })
+        Ok(Parts { path: path.to_owned(), lock, feed, writer, readers, hub, boards, bell })
     }
 }
 
@@ -178,16 +175,9 @@ impl writer::AfterCommit for Listeners {
     }
 }
 
-async fn sweep_forever(shared: Weak<Shared>, clock: Arc<dyn Clock>, retention: Retention) {
-    loop {
-        clock.sleep(SWEEP_INTERVAL).await;
-        let Some(shared) = shared.upgrade() else { return };
-        match (SqliteStore { shared }).sweep(&retention).await {
-            Ok(Swept { events: 0, jobs: 0 }) => {}
-            Ok(Swept { events, jobs }) => tracing::info!(events, jobs, "swept"),
-            Err(error) => tracing::warn!(%error, "could not sweep; trying again in a minute"),
-        }
-    }
+fn sweeping(shared: Weak<Shared>, clock: Arc<dyn Clock>, retention: Retention) -> AbortHandle {
+    let store = move || shared.upgrade().map(|shared| SqliteStore { shared });
+    tokio::spawn(upkeep::forever(store, clock, retention)).abort_handle()
 }
 
 #[async_trait]
@@ -199,9 +189,14 @@ impl Upkeep for SqliteStore {
             let (events, has_more) = self.shared.writer.run(self.trim(*retention)).await?;
             swept.events += events;
             if !has_more {
-                return Ok(swept);
+                break;
             }
         }
+        let path = self.shared.path.clone();
+        if connection::wal_bytes(&path) > WAL_BYTES_MAX {
+            self.shared.readers.alone(move || connection::empty_wal(&path)).await?;
+        }
+        Ok(swept)
     }
 
     async fn oldest_event(&self) -> Result<Option<Timestamp>> {

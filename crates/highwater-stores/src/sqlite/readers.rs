@@ -51,6 +51,26 @@ impl Readers {
         Ok(Readers { idle, permits: Arc::new(Semaphore::new(READERS)) })
     }
 
+    /// Runs `work` while nobody reads: readers wait for it, and it for them.
+    pub(super) async fn alone<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let closed = || Error::new(ErrorKind::Closed, "the embedded store was closed");
+        let all = u32::try_from(READERS).unwrap_or(u32::MAX);
+        let permits =
+            Arc::clone(&self.permits).acquire_many_owned(all).await.map_err(|_| closed())?;
+        let working = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(permits);
+            done
+        });
+        working.await.map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "upkeep of the embedded file did not end")
+                .with_source(error)
+        })?
+    }
+
     /// Runs `look` in a read transaction of its own: everything it sees is of one moment.
     pub(super) async fn read<T: Send + 'static>(
         &self,

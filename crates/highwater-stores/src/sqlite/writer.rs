@@ -85,7 +85,7 @@ impl WriterThread {
 
     pub(super) async fn run<C: Command>(&self, command: C) -> Result<C::Answer> {
         let (reply, answer) = oneshot::channel();
-        let waiting = Waiting { command, answer: None, reply };
+        let waiting = Waiting { command, answer: None, saw_neighbours: false, reply };
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
         queue.send(Box::new(waiting)).await.map_err(|_| stopped())?;
         // The thread answers every command that it takes, unless it dies with it.
@@ -128,6 +128,8 @@ enum Continue {
 struct Waiting<C: Command> {
     command: C,
     answer: Option<Result<C::Answer>>,
+    /// Whether others had written in the same transaction before.
+    saw_neighbours: bool,
     reply: oneshot::Sender<Result<C::Answer>>,
 }
 
@@ -136,16 +138,18 @@ impl<C: Command> Queued for Waiting<C> {
         let before = transaction.writes;
         let answer = self.command.apply(transaction);
         let is_half_done = answer.is_err() && transaction.writes != before;
+        self.saw_neighbours = before > 0;
         self.answer = Some(answer);
         if is_half_done { Continue::No } else { Continue::Yes }
     }
 
     fn reply(self: Box<Self>, failure: Option<Error>) {
-        let Waiting { answer, reply, .. } = *self;
+        let Waiting { answer, reply, saw_neighbours, .. } = *self;
         let unanswered = || Err(Error::new(ErrorKind::Busy, "the transaction was given up"));
         let answer = match (failure, answer) {
-            // A refusal stands, whatever became of its neighbours.
+            // A refusal stands, unless it may rest on what a neighbour wrote and lost.
             (Some(failure), None | Some(Ok(_))) => Err(failure),
+            (Some(failure), Some(Err(_))) if saw_neighbours => Err(failure),
             (_, answer) => answer.unwrap_or_else(unanswered),
         };
         // A caller that has gone away does not want to know.
@@ -185,7 +189,8 @@ fn attempt(
     }
     let mut transaction = Transaction { connection, writes: 0, published: Vec::new() };
     for command in batch.iter_mut() {
-        if command.apply(&mut transaction) == Continue::No {
+        // After some errors, of reads too, SQLite rolls back by itself: nothing may follow then.
+        if command.apply(&mut transaction) == Continue::No || connection.is_autocommit() {
             roll_back(connection);
             if batch.len() > 1 {
                 return Continue::No;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use highwater::{
     ErrorKind,
-    jobs::{Deletion, Draft, JobRef, ListJobs, Shown, Status},
+    jobs::{Deletion, Draft, JobRef, ListJobs, Shown, Status, TaskCount},
     retention::{Retention, Swept},
 };
 
@@ -72,6 +72,13 @@ async fn a_deleted_job_leaves_nothing_to_read(bed: Bed) {
 /// Off by default; then finished and tombstoned ones, after their last change, and no others.
 async fn ended_jobs_are_erased_after_their_time(bed: Bed) {
     let day = Duration::from_hours(24);
+    // Jobs that never began are never erased, and hide none of those that come after them.
+    for number in 0..120 {
+        bed.jobs
+            .open(&job_id(&format!("abandoned {number}")), TaskCount::new(1).unwrap(), None)
+            .await
+            .unwrap();
+    }
     for name in ["done", "half done", "failed", "buried", "done late"] {
         let manager = bed.manager_of(name, 0, 2).await;
         for task in 0..2 {
@@ -93,7 +100,9 @@ async fn ended_jobs_are_erased_after_their_time(bed: Bed) {
     assert_eq!(swept, Swept { events: 0, jobs: 0 }, "retention is off by default");
     let retention = Retention { ended_jobs: Some(2 * day), ..Retention::default() };
     assert_eq!(bed.upkeep.sweep(&retention).await.unwrap().jobs, 2);
-    assert_eq!(names(&bed, ListJobs::default()).await, ["done late", "failed", "half done"]);
+    let after = Some(job_id("abandoned 99"));
+    let left = names(&bed, ListJobs { after, ..ListJobs::default() }).await;
+    assert_eq!(left, ["done late", "failed", "half done"]);
     bed.clock.advance(day);
     assert_eq!(bed.upkeep.sweep(&retention).await.unwrap().jobs, 1);
     assert_eq!(

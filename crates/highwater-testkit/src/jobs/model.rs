@@ -342,6 +342,10 @@ async fn bad_input_changes_nothing(bed: Bed) {
     }
     let no_tags = bed.jobs.open(&job_id("empty"), TaskCount::new(1).unwrap(), Some(&[])).await;
     assert_eq!(no_tags.unwrap_err().field(), Some("tags"));
+    let two_tags = ["a", "b"].map(tag);
+    let too_many =
+        bed.jobs.open(&job_id("vast"), TaskCount::new(500_001).unwrap(), Some(&two_tags)).await;
+    assert_eq!(too_many.unwrap_err().field(), Some("tags"), "more cells than anybody can read");
     let after = bed.put("job", 0, "t", 2).await.report().revision;
     assert_eq!(after, before.next(), "a refusal left an event");
     assert_eq!(bed.states("job").await, [(0, "t".to_owned(), 2, 2)]);

@@ -16,6 +16,7 @@ promises![
     a_wait_fails_fast_on_an_error_and_names_the_task,
     a_wait_that_times_out_says_what_blocks_it,
     a_wait_ends_when_the_job_is_deleted,
+    news_is_told_before_the_end,
 ];
 
 const SOON: Duration = Duration::from_secs(20);
@@ -103,4 +104,17 @@ async fn a_wait_ends_when_the_job_is_deleted(bed: Bed) {
     let (waited, deleted) = tokio::join!(waiting, manager.delete());
     deleted.unwrap();
     assert_eq!(waited.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// A job that is finished and deleted at once was finished, also for those who hear both together.
+async fn news_is_told_before_the_end(bed: Bed) {
+    let manager = bed.manager(0, 1).await;
+    let mut watch = manager.watch_summary(Filter::job()).await.unwrap();
+    watch.next().await.unwrap().unwrap();
+    bed.put("job", 0, "t", i32::MAX).await;
+    manager.mark_deleted().await.unwrap();
+    assert_eq!(watch.next().await.unwrap().unwrap().lowest.status, Status::FINISHED);
+    assert_eq!(watch.next().await.unwrap().unwrap_err().kind(), ErrorKind::NotFound);
+    let late = manager.wait_until(Filter::job(), Status::FINISHED, SOON, OnError::Fail).await;
+    assert!(matches!(late.unwrap(), Waited::Reached(_)), "a tombstoned job can still be read");
 }

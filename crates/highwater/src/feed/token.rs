@@ -140,7 +140,9 @@ fn parse(text: &str) -> Option<Mark> {
         (VERSION, LIVE, &[feed, scope, selection, at]) => {
             (feed, scope, selection, Position::Live { at: Seq(at) })
         }
-        (VERSION, REPLAYING, &[feed, scope, selection, at, upto, count]) if at <= upto => {
+        (VERSION, REPLAYING, &[feed, scope, selection, at, upto, count])
+            if at <= upto && count <= at =>
+        {
             (feed, scope, selection, Position::Replaying { at: Seq(at), upto: Seq(upto), count })
         }
         _ => return None,

@@ -162,12 +162,31 @@ fn compact(json: &RawValue) -> Result<Arc<RawValue>> {
     Ok(raw.into())
 }
 
-/// Equal as JSON: neither white space nor the order of keys matters.
+/// Equal as JSON: neither white space nor the order of keys matters, and numbers are compared by
+/// their digits, because to parse them would round them.
 impl PartialEq for Payload {
     fn eq(&self, other: &Payload) -> bool {
-        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
-        self.as_str() == other.as_str()
-            || value(self.as_str()).is_some_and(|mine| Some(mine) == value(other.as_str()))
+        is_same_json(self.as_str(), other.as_str())
+    }
+}
+
+/// Recursive, which is safe because a payload is not nested deeply.
+fn is_same_json(one: &str, other: &str) -> bool {
+    type Object<'a> = std::collections::BTreeMap<String, &'a RawValue>;
+    fn both<'a, T: Deserialize<'a>>(one: &'a str, other: &'a str) -> Option<(T, T)> {
+        Some((serde_json::from_str(one).ok()?, serde_json::from_str(other).ok()?))
+    }
+    let is_same = |(one, other): (&&RawValue, &&RawValue)| is_same_json(one.get(), other.get());
+    match one.as_bytes().first() {
+        _ if one == other => true,
+        Some(b'{') => both::<Object<'_>>(one, other).is_some_and(|(one, other)| {
+            one.keys().eq(other.keys()) && one.values().zip(other.values()).all(is_same)
+        }),
+        Some(b'[') => both::<Vec<&RawValue>>(one, other).is_some_and(|(one, other)| {
+            one.len() == other.len() && one.iter().zip(&other).all(is_same)
+        }),
+        Some(b'"') => both::<String>(one, other).is_some_and(|(one, other)| one == other),
+        Some(_) | None => false,
     }
 }
 
@@ -400,6 +419,12 @@ mod tests {
         assert_eq!(json, long);
         assert_eq!(payload("{\"a\": 1, \"b\": 2}"), payload("{\"b\":2,\"a\":1}"));
         assert_ne!(payload("{\"a\":1}"), payload("{\"a\":2}"));
+        assert_ne!(
+            payload("{\"n\":123456789012345678901}"),
+            payload("{\"n\":123456789012345678902}")
+        );
+        assert_eq!(payload("{\"a\":[\"\\u0041\",{}]}"), payload("{\"a\":[\"A\",{}]}"));
+        assert_ne!(payload("{\"a\":[1]}"), payload("{\"a\":[1,1]}"));
     }
 
     #[test]

@@ -4,9 +4,14 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
-    Draft, Epoch, Filter, Job, JobRef, Life, Report, Status, Tag, TaskIndex, Version, Write, Writer,
+    Draft, Epoch, Filter, Job, JobRef, Life, Report, Status, Tag, TaskCount, TaskIndex, Version,
+    Write, Writer,
 };
-use crate::{Error, ErrorKind, Result, clock::Timestamp, limits::DECLARED_TAGS_MAX};
+use crate::{
+    Error, ErrorKind, Result,
+    clock::Timestamp,
+    limits::{DECLARED_CELLS_MAX, DECLARED_TAGS_MAX},
+};
 
 /// The job that `wanted` means, given the one that has its name now.
 pub fn resolve<'a>(wanted: &JobRef, found: Option<&'a Job>) -> Result<&'a Job> {
@@ -36,13 +41,20 @@ pub fn check_is_alive(job: &Job) -> Result<()> {
 }
 
 /// Declared tags as they are stored: in order, each once, at least one.
-pub fn declared(tags: Option<&[Tag]>) -> Result<Option<Vec<Tag>>> {
+pub fn declared(num_tasks: TaskCount, tags: Option<&[Tag]>) -> Result<Option<Vec<Tag>>> {
     let Some(tags) = tags else { return Ok(None) };
     if tags.is_empty() || tags.len() > DECLARED_TAGS_MAX {
         let rule = format!("must be between 1 and {DECLARED_TAGS_MAX} where tags are declared");
         return Err(Error::invalid("tags", tags.len(), &rule));
     }
     let tags: BTreeSet<Tag> = tags.iter().cloned().collect();
+    if tags.len() as u64 * u64::from(num_tasks.get()) > DECLARED_CELLS_MAX {
+        let rule = format!(
+            "must be fewer: {} tasks owe a state in each, and a job has at most {DECLARED_CELLS_MAX} such cells",
+            num_tasks.get()
+        );
+        return Err(Error::invalid("tags", tags.len(), &rule));
+    }
     Ok(Some(tags.into_iter().collect()))
 }
 

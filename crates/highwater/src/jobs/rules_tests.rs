@@ -244,9 +244,13 @@ fn only_an_ended_job_expires_and_only_after_its_time() {
 #[test]
 fn declared_tags_are_in_order_each_once_and_bounded() {
     let names = |names: &[&str]| names.iter().map(|name| tag(name)).collect::<Vec<_>>();
-    assert_eq!(declared(None).unwrap(), None);
-    assert_eq!(declared(Some(&names(&["b", "a", "b"]))).unwrap(), Some(names(&["a", "b"])));
-    assert_eq!(declared(Some(&[])).unwrap_err().field(), Some("tags"));
+    let declared =
+        |tasks: u32, tags: Option<&[Tag]>| declared(TaskCount::new(tasks).unwrap(), tags);
+    assert_eq!(declared(1, None).unwrap(), None);
+    assert_eq!(declared(1, Some(&names(&["b", "a", "b"]))).unwrap(), Some(names(&["a", "b"])));
+    assert_eq!(declared(1, Some(&[])).unwrap_err().field(), Some("tags"));
+    assert!(declared(500_000, Some(&names(&["a", "b"]))).is_ok());
+    assert_eq!(declared(500_001, Some(&names(&["a", "b"]))).unwrap_err().field(), Some("tags"));
     let many: Vec<_> = (0..=DECLARED_TAGS_MAX).map(|index| tag(&index.to_string())).collect();
-    assert!(declared(Some(&many)).is_err());
+    assert!(declared(1, Some(&many)).is_err());
 }

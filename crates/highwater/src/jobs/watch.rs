@@ -24,6 +24,8 @@ pub struct SummaryWatch {
     revision: Seq,
     /// Whether the board is a whole picture: false while a snapshot is being replayed.
     is_whole: bool,
+    /// How it ended, if that was heard together with news that had to be told first.
+    over: Option<Result<()>>,
 }
 
 /// What a step did to the picture.
@@ -36,7 +38,7 @@ enum Effect {
 impl SummaryWatch {
     pub(super) fn new(steps: Subscription, job: Job, filter: Filter) -> SummaryWatch {
         let (board, revision) = (Board::default(), Seq::ZERO);
-        SummaryWatch { steps, job, filter, board, revision, is_whole: false }
+        SummaryWatch { steps, job, filter, board, revision, is_whole: false, over: None }
     }
 
     /// The picture as soon as it differs from the last one; the first at once. `None` when the watch
@@ -51,6 +53,9 @@ impl SummaryWatch {
 
     /// Waits for news, takes in whatever else has arrived, and gives the picture.
     pub(super) async fn reading(&mut self) -> Result<Option<Reading>> {
+        if let Some(over) = self.over.take() {
+            return over.map(|()| None);
+        }
         let mut taken = 0;
         let mut has_news = false;
         loop {
@@ -68,6 +73,10 @@ impl SummaryWatch {
             match self.take(delivery.step) {
                 Effect::News => has_news = true,
                 Effect::Nothing => {}
+                Effect::Over(reason) if has_news && self.is_whole => {
+                    self.over = Some(reason);
+                    return Ok(Some(self.picture()));
+                }
                 Effect::Over(reason) => return reason.map(|()| None),
             }
         }

@@ -232,7 +232,7 @@ impl JobStore for MemoryStore {
         num_tasks: TaskCount,
         tags: Option<&[Tag]>,
     ) -> Result<(Job, Created)> {
-        let tags = rules::declared(tags)?;
+        let tags = rules::declared(num_tasks, tags)?;
         let mut jobs = self.jobs();
         let (id, incarnation, created_at) = (id.clone(), jobs.feed.mint(), self.shared.clock.now());
         let job = Job { id, num_tasks, incarnation, created_at, tags, tombstoned_at: None };

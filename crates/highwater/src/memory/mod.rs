@@ -46,6 +46,12 @@ impl MemoryStore {
         MemoryStore { shared: Arc::new(Shared { jobs, hub, bell, feed: FeedId::random(), clock }) }
     }
 
+    /// The store again, for as long as somebody else has it.
+    pub fn downgrade(&self) -> impl Fn() -> Option<MemoryStore> + Send + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        move || shared.upgrade().map(|shared| MemoryStore { shared })
+    }
+
     /// Tells everybody. Called under the lock, so that the order is that of the commits.
     fn publish(&self, events: impl IntoIterator<Item = Published<JobEvent>>) {
         let mut events = events.into_iter().peekable();
