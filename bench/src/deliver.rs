@@ -1,7 +1,6 @@
 //! From a write to its subscribers.
 
 use std::{
-    num::NonZeroU32,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,24 +10,28 @@ use highwater::{
     feed::{Follow, Patience, Start, Step},
     jobs::{Filter, FollowRequest, Job, JobRef, JobStore, Report, Status},
 };
-use tokio::{
-    sync::broadcast,
-    task::JoinSet,
-    time::{MissedTickBehavior, interval},
-};
+use tokio::{sync::broadcast, task::JoinSet};
 
 use crate::{
     Result,
-    fixture::{self, Plan, PutState, closed_loop, message},
+    fixture::{self, Plan, PutState, closed_loop},
+    pace::{Pace, Phase, since_stamp, stamped},
     report::{Latencies, Rate, Span, Table, count, verdict},
 };
 
-const P99_GOAL: Duration = Duration::from_millis(10);
+pub(crate) const P99_GOAL: Duration = Duration::from_millis(10);
 
 /// What a state's status stands for here.
 const WARM_UP: Status = Status(2);
 const MEASURED: Status = Status(3);
 const LAST: Status = Status::FINISHED;
+
+fn status_of(phase: Phase) -> Status {
+    match phase {
+        Phase::WarmUp => WARM_UP,
+        Phase::Measured => MEASURED,
+    }
+}
 
 pub(crate) async fn measure(plan: &Plan) -> Result<()> {
     measure_latency(plan).await?;
@@ -138,39 +141,6 @@ async fn measure_throughput(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// How often is written, and how often in all.
-#[derive(Debug, Clone, Copy)]
-struct Pace {
-    gap: Duration,
-    warm_up: u32,
-    puts: u32,
-}
-
-impl Pace {
-    fn new(plan: &Plan, per_second: u32) -> Result<Pace> {
-        let per_second = NonZeroU32::new(per_second).ok_or("the pace must not be zero")?.get();
-        let gap = Duration::from_secs(1) / per_second;
-        let within = |span: Duration| u32::try_from(span.as_nanos() / gap.as_nanos());
-        Ok(Pace { gap, warm_up: within(plan.warm_up)?, puts: within(plan.span)? })
-    }
-
-    /// Calls `put` at every tick, whether the last put was answered or not.
-    async fn keep(self, mut put: impl FnMut(Status) -> Result<()>) -> Result<Rate> {
-        let mut ticks = interval(self.gap);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        for _ in 0..self.warm_up {
-            ticks.tick().await;
-            put(WARM_UP)?;
-        }
-        let begun = Instant::now();
-        for _ in 0..self.puts {
-            ticks.tick().await;
-            put(MEASURED)?;
-        }
-        Ok(Rate::of(self.puts.into(), begun.elapsed()))
-    }
-}
-
 #[derive(Debug, Clone, Copy)]
 struct Crowd {
     polled: u32,
@@ -207,7 +177,8 @@ async fn highwater(plan: &Plan, pace: Pace, crowd: Crowd) -> Result<Delivered> {
         stopped.push(follow_live(&*store, &job).await?);
     }
     let mut sets = JoinSet::new();
-    let put = |status| {
+    let put = |phase| {
+        let status = status_of(phase);
         let write = fixture::anonymous(&job, 0, status, stamped(epoch))?;
         let store = Arc::clone(&store);
         let begun = Instant::now();
@@ -259,27 +230,14 @@ async fn bare(pace: Pace, subscribers: u32) -> Result<Latencies> {
             }
         });
     }
-    let put = |status| {
-        sender.send((status, stamped(epoch).into()))?;
+    let put = |phase| {
+        sender.send((status_of(phase), stamped(epoch).into()))?;
         Ok(())
     };
     pace.keep(put).await?;
     drop(sender);
     let latencies = receiving.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
     Latencies::of(latencies.into_iter().flatten())
-}
-
-/// A message that ends with the nanoseconds since `epoch`.
-fn stamped(epoch: Instant) -> String {
-    message(epoch.elapsed().as_nanos())
-}
-
-fn since_stamp(epoch: Instant, message: &str) -> Result<Duration> {
-    const DIGITS: usize = 19; // Leads beyond the year 2200, and is parsed quickly.
-    let now = epoch.elapsed();
-    let digits = message.len().checked_sub(DIGITS).and_then(|start| message.get(start..));
-    let stamp = digits.ok_or("a message without a stamp")?.parse().map(Duration::from_nanos)?;
-    Ok(now.saturating_sub(stamp))
 }
 
 /// The state after which subscribers may go.

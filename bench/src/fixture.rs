@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) snapshot_states: u32,
     /// Tasks under an aggregate.
     pub(crate) aggregate_tasks: u32,
+    /// Subscribers of a server that wait for something to happen.
+    pub(crate) idle_subscribers: u32,
 }
 
 impl Plan {
@@ -48,6 +50,7 @@ impl Plan {
             subscribers_max: 1_000,
             snapshot_states: 100_000,
             aggregate_tasks: 10_000,
+            idle_subscribers: 10_000,
         }
     }
 
@@ -59,6 +62,7 @@ impl Plan {
             subscribers_max: 200,
             snapshot_states: 10_000,
             aggregate_tasks: 1_000,
+            idle_subscribers: 1_000,
             ..Plan::full(folder)
         }
     }

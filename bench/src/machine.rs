@@ -19,7 +19,11 @@ pub(crate) fn describe(plan: &Plan) -> Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let optimised = if cfg!(debug_assertions) { " (a debug build: not for comparing)" } else { "" };
     let sync = sync_latencies(plan)?;
-    println!("- command: `cargo run --release -p highwater-bench -- {}`", arguments.join(" "));
+    let features = if cfg!(feature = "peers") { " --features peers" } else { "" };
+    println!(
+        "- command: `cargo run --release -p highwater-bench{features} -- {}`",
+        arguments.join(" ")
+    );
     println!("- date: {}", SystemClock.now());
     println!("- CPU: {}, {} cores", cpu_model(), std::thread::available_parallelism()?);
     println!("- kernel: {}", first_line("/proc/sys/kernel/osrelease"));

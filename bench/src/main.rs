@@ -1,5 +1,5 @@
 //! Benchmarks of Highwater: jobs on the embedded engine, beside the least that the machine would need
-//! for the same. Prints Markdown; what it says on the way goes to standard error.
+//! for the same; and the server over the network, beside its peers. Prints Markdown; what it says on the way goes to standard error.
 
 mod aggregate;
 mod baseline;
@@ -7,6 +7,8 @@ mod deliver;
 mod fixture;
 mod machine;
 mod marker;
+mod pace;
+mod peers;
 mod report;
 mod writes;
 
@@ -36,7 +38,7 @@ struct Options {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 enum Measure {
-    /// Everything.
+    /// Everything in this process.
     All,
     /// Durable writes per second.
     Writes,
@@ -46,6 +48,8 @@ enum Measure {
     Marker,
     /// Where a job of many tasks stands.
     Aggregate,
+    /// The server over the network, beside etcd and NATS; they need `--features peers`.
+    Peers,
 }
 
 #[tokio::main]
@@ -70,12 +74,13 @@ async fn main() -> Result<()> {
         Measure::Deliver => deliver::measure(&plan).await?,
         Measure::Marker => marker::measure(&plan).await?,
         Measure::Aggregate => aggregate::measure(&plan).await?,
+        Measure::Peers => peers::measure(&plan).await?,
     }
     Ok(())
 }
 
 /// The folder that holds `release/highwater-bench`.
-fn target_folder() -> Result<PathBuf> {
+pub(crate) fn target_folder() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
     let folder = program.ancestors().nth(2).ok_or("this program lies in no target folder")?;
     Ok(folder.to_owned())

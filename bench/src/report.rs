@@ -25,6 +25,12 @@ impl Latencies {
         self.0.len()
     }
 
+    /// What `total` is for each of them.
+    #[expect(clippy::cast_precision_loss, reason = "no count here comes near 2^52")]
+    pub(crate) fn share(&self, total: Duration) -> Span {
+        Span(total.div_f64(self.count() as f64))
+    }
+
     pub(crate) fn p50(&self) -> Span {
         self.quantile(0.5)
     }
@@ -79,6 +85,11 @@ impl Rate {
 
     pub(crate) fn total_cmp(self, other: Rate) -> Ordering {
         self.0.total_cmp(&other.0)
+    }
+
+    /// Whether this rate is at least so many times another.
+    pub(crate) fn is_times(self, times: f64, other: Rate) -> bool {
+        self.0 >= times * other.0
     }
 
     /// This rate as a share of another.
