@@ -50,11 +50,17 @@ enum Measure {
     Aggregate,
     /// The server over the network, beside etcd and NATS; they need `--features peers`.
     Peers,
+    /// What `peers` holds the servers against, as a process of its own.
+    #[command(hide = true, name = peers::bare::COMMAND)]
+    PassOn,
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let Options { measure, seconds, quick, dir } = Options::parse();
+    if let Measure::PassOn = measure {
+        return peers::bare::pass_on().await;
+    }
     let parent = dir.map_or_else(target_folder, Ok)?;
     let folder = tempfile::Builder::new().prefix("highwater-bench-").tempdir_in(parent)?;
     let plan = if quick { Plan::quick(folder.path()) } else { Plan::full(folder.path()) };
@@ -75,6 +81,7 @@ async fn main() -> Result<()> {
         Measure::Marker => marker::measure(&plan).await?,
         Measure::Aggregate => aggregate::measure(&plan).await?,
         Measure::Peers => peers::measure(&plan).await?,
+        Measure::PassOn => {} // Was done above: it measures nothing.
     }
     Ok(())
 }

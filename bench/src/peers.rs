@@ -2,6 +2,7 @@
 //!
 //! What is measured knows nothing of the servers: each is a [`Peer`].
 
+pub(crate) mod bare;
 #[cfg(feature = "peers")]
 mod etcd;
 mod highwater;
@@ -82,6 +83,12 @@ impl Candidate {
             }
         }
         all
+    }
+
+    /// What the rest can be held against.
+    fn floor() -> Result<Candidate> {
+        let own = Program::at(std::env::current_exe()?);
+        Ok(Candidate { name: "bare TCP", found: Ok((own, bare::start as Start)) })
     }
 
     /// A fresh server in a folder of its own.
@@ -269,7 +276,8 @@ async fn measure_delivery(plan: &Plan, candidates: &[Candidate]) -> Result<()> {
         "Delivery over the network",
         "From just before the put of a 256-byte state to its receipt by every watcher, at a fixed pace, \
          to 64 places in turn. Highwater: a connection per watcher (server-sent events); etcd and NATS: a \
-         watch per watcher, all over one connection. Goal for Highwater: p99 ≤ 10 ms.",
+         watch per watcher, all over one connection. Bare TCP: a server that keeps nothing and passes on, \
+         a connection per watcher: the floor of the machine. Goal for Highwater: p99 ≤ 10 ms.",
         &[
             "watchers",
             "server",
@@ -283,11 +291,12 @@ async fn measure_delivery(plan: &Plan, candidates: &[Candidate]) -> Result<()> {
             "delivered",
         ],
     );
+    let floor = Candidate::floor()?;
     for (watchers, per_second) in
         [(1, 1_000), (10, 1_000), (100, 1_000), (plan.subscribers_max, 100)]
     {
         let pace = Pace::new(plan, per_second)?;
-        for candidate in candidates {
+        for candidate in candidates.iter().chain([&floor]) {
             let running = match candidate.run(plan).await? {
                 Ok(running) => running,
                 Err(why) => {

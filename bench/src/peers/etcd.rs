@@ -20,7 +20,7 @@ struct Etcd {
     client: Client,
 }
 
-pub(crate) fn start<'a>(
+pub(super) fn start<'a>(
     program: &'a Program,
     folder: &'a Path,
 ) -> LocalBoxFuture<'a, Result<Box<dyn Peer>>> {

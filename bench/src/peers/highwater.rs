@@ -45,7 +45,7 @@ pub(crate) struct Highwater {
     idle: Mutex<Vec<Connection>>,
 }
 
-pub(crate) fn start<'a>(
+pub(super) fn start<'a>(
     program: &'a Program,
     folder: &'a Path,
 ) -> LocalBoxFuture<'a, Result<Box<dyn Peer>>> {

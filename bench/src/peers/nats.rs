@@ -21,7 +21,7 @@ struct Nats {
     bucket: kv::Store,
 }
 
-pub(crate) fn start<'a>(
+pub(super) fn start<'a>(
     program: &'a Program,
     folder: &'a Path,
 ) -> LocalBoxFuture<'a, Result<Box<dyn Peer>>> {

@@ -21,6 +21,10 @@ pub(crate) use polled::free_address;
 pub(crate) struct Program(PathBuf);
 
 impl Program {
+    pub(crate) fn at(path: PathBuf) -> Program {
+        Program(path)
+    }
+
     /// The first of `places` that has the file, then the folders of `PATH`.
     pub(crate) fn find(name: &str, places: &[PathBuf]) -> Option<Program> {
         let path = std::env::var_os("PATH").unwrap_or_default();
